@@ -1,0 +1,214 @@
+package events
+
+import "time"
+
+// Ability finds an optional interface of a backend. It is the only right way to
+// ask: a type may have the methods of an ability that the device behind it
+// lacks (a symbol missing from an old library, an erased backend, a switched-off
+// ability of the simulated device), and a plain type assertion would believe
+// the methods.
+//
+//	q, ok := events.Ability[events.Querier[E]](api)
+//
+// It is meant for construction, not for hot paths: look once, keep the result.
+func Ability[T any](api any) (T, bool) {
+	t, ok := api.(T)
+	if !ok {
+		return t, false
+	}
+	if l, limited := api.(Limiter); limited && !l.Offers((*T)(nil)) {
+		var none T
+		return none, false
+	}
+	return t, true
+}
+
+// Limiter is implemented by a backend whose type has more methods than the
+// device behind it has abilities. Offers is asked with a nil pointer to the
+// ability's interface type, so that a type switch can tell which one is meant:
+//
+//	func (d *Device) Offers(ability any) bool {
+//		switch ability.(type) {
+//		case *events.Querier[Event]:
+//			return d.canQuery
+//		}
+//		return true
+//	}
+//
+// The answer never changes during the life of the value.
+type Limiter interface {
+	Offers(ability any) bool
+}
+
+// Querier asks whether an event has been reached, without blocking.
+type Querier[E any] interface {
+	// EventQuery reports whether the event's last record has been reached. An
+	// event that was never recorded is ErrNotRecorded: several vendors answer
+	// "complete" for it, which pollers take for work done.
+	EventQuery(event E) (bool, error)
+}
+
+// RoundQuerier queries many events in one round. A query may need the calling
+// thread prepared (on CUDA a query from any thread kills a graph capture in
+// progress elsewhere in the process unless the thread is exempted first);
+// a round prepares it once for all its queries.
+//
+// RoundBegin ties the goroutine to its OS thread until RoundEnd, which must be
+// called on the same goroutine, also after an error of RoundQuery. Keep rounds
+// short, and neither block nor call other methods of the backend in one.
+type RoundQuerier[E any] interface {
+	RoundBegin() (Round, error)
+	RoundQuery(round Round, event E) (bool, error)
+	RoundEnd(round Round) error
+}
+
+// Round is what RoundBegin hands to RoundQuery and RoundEnd. Its fields belong
+// to the backend.
+type Round struct {
+	Saved  uint64
+	Saved2 uint64
+	Open   bool
+}
+
+// CaptureAsker asks whether a stream is being captured into a graph. A capture
+// that has been invalidated but not ended yet counts as captured.
+type CaptureAsker[S comparable] interface {
+	StreamCapturing(stream S) (bool, error)
+}
+
+// UntimedCreator makes events without a timestamp. They cost the device less
+// and cannot be read with EventElapsed. With blocking, a host wait sleeps in
+// the driver instead of burning a core.
+type UntimedCreator[E any] interface {
+	EventCreateUntimed(blocking bool) (E, error)
+}
+
+// Identifier says which device this is.
+type Identifier interface {
+	Identity() Identity
+}
+
+// Identity names a device. Empty strings mean that the runtime cannot tell.
+type Identity struct {
+	Ordinal  int    // position in this process; visibility variables change it
+	Name     string // the vendor's product name
+	PCIBusID string // 0000:4e:00.0, stable across processes
+	UUID     string // GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx
+}
+
+// StreamWrapper turns a stream made elsewhere (PyTorch, cuBLAS, a C library)
+// into a handle of this backend. The stream stays its maker's: it must outlive
+// every call made with the wrapper, and StreamDestroy refuses it. Wrapping the
+// same handle twice gives equal values. Nothing in the background of this
+// module ever touches a wrapped stream.
+type StreamWrapper[S comparable] interface {
+	WrapStream(handle uintptr) S
+}
+
+// StatsReader gives the counters of a backend.
+type StatsReader interface {
+	EventStats() Stats
+}
+
+// Stats counts what would otherwise pass unseen. Counters only grow, except the
+// Live ones.
+type Stats struct {
+	Clamped        uint64 // negative readings returned as 0
+	DestroyFailed  uint64 // destroys that failed where nobody could be told
+	LiveEvents     int64  // events made and not yet freed
+	LiveStreams    int64  // streams made and not yet freed
+	AbandonedAtEnd uint64 // handles left to a faulted device
+}
+
+// Gate holds a stream back until the host lets it go, so that work can be
+// queued behind it without the time of queueing showing in the measurement.
+type Gate[S comparable] interface {
+	// GateClose queues a barrier on stream and returns at once. Work queued
+	// behind it waits until Open of the returned handle, or until watchdog
+	// has passed: a gate never holds a device for ever. A stream takes about
+	// a thousand operations behind a closed gate before enqueueing blocks.
+	GateClose(stream S, watchdog time.Duration) (GateHandle, error)
+}
+
+// GateHandle opens a gate.
+type GateHandle interface {
+	// Open lets the stream go on. It may be called from any goroutine and any
+	// number of times. It reports ErrExpired if the watchdog came first, since
+	// a measurement behind the gate is then worthless.
+	Open() error
+}
+
+// Scratch gives a benchmark or a probe something to do on the device.
+type Scratch[S comparable] interface {
+	// ScratchAlloc takes device memory. It may wait for the device.
+	ScratchAlloc(bytes int64) (Buffer, error)
+	// ScratchFree gives it back. It may wait for the device.
+	ScratchFree(buffer Buffer) error
+	// ScratchMemset queues a fill of the first bytes of buffer.
+	ScratchMemset(buffer Buffer, value byte, bytes int64, stream S) error
+	// ScratchCopy queues a copy of bytes between two device buffers.
+	ScratchCopy(dst, src Buffer, bytes int64, stream S) error
+	// ScratchSpin queues work that keeps one thread of the device busy for at
+	// least d by the device's own timer (0 < d <= 10 s). The result says, once
+	// the work is done, how long it took by that timer.
+	ScratchSpin(d time.Duration, stream S) (Spin, error)
+}
+
+// Buffer is device memory taken with ScratchAlloc.
+type Buffer struct {
+	Address uintptr
+	Bytes   int64
+}
+
+// Spin is one piece of work queued by ScratchSpin.
+type Spin interface {
+	// Measured is the span between the first and the last reading of the
+	// device's own timer inside the work: ErrNotReady before it is done. After
+	// the first success the answer no longer changes.
+	Measured() (time.Duration, error)
+}
+
+// Graphs captures a stream's work into a graph and launches it.
+type Graphs[E any, S comparable] interface {
+	// CaptureBegin starts to capture stream. Except in CaptureRelaxed mode,
+	// CaptureEnd must come from the same OS thread: the caller locks its
+	// goroutine to the thread (runtime.LockOSThread) in between.
+	CaptureBegin(stream S, mode CaptureMode) error
+	// CaptureEnd ends the capture. A capture that something has invalidated
+	// is an error that wraps ErrCapturing.
+	CaptureEnd(stream S) (Graph[S], error)
+	// EventRecordExternal records event so that inside a capture it becomes a
+	// node of the graph and is stamped at every launch.
+	EventRecordExternal(event E, stream S) error
+}
+
+// Graph is captured work.
+type Graph[S comparable] interface {
+	// Launch queues the graph on stream.
+	Launch(stream S) error
+	// Close frees the graph. It is idempotent.
+	Close() error
+}
+
+// CaptureMode says which threads a capture in progress forbids unsafe calls to.
+type CaptureMode int32
+
+// The modes, with the numbers that CUDA and HIP give them.
+const (
+	CaptureGlobal      CaptureMode = 0 // every thread of the process
+	CaptureThreadLocal CaptureMode = 1 // the capturing thread
+	CaptureRelaxed     CaptureMode = 2 // nobody
+)
+
+// String names the mode.
+func (m CaptureMode) String() string {
+	switch m {
+	case CaptureGlobal:
+		return "global"
+	case CaptureThreadLocal:
+		return "thread-local"
+	case CaptureRelaxed:
+		return "relaxed"
+	}
+	return "unknown capture mode"
+}

@@ -1,0 +1,190 @@
+package cuda
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"example.com/devevents/events"
+	"example.com/devevents/events/internal/cfamily"
+	"example.com/devevents/events/internal/dl"
+)
+
+// table spells the family's functions as libcudart does. Only functions whose
+// arguments have never changed from CUDA 11 to 13 are named; of the driver
+// library, whose plain names are frozen old versions, the suffixed ones.
+func table() *cfamily.Table {
+	rt := func(name string) cfamily.Symbol { return cfamily.Symbol{Name: name} }
+	rtOpt := func(name string) cfamily.Symbol { return cfamily.Symbol{Name: name, Need: cfamily.Optional} }
+	drv := func(name string) cfamily.Symbol {
+		return cfamily.Symbol{Name: name, From: cfamily.FromDriver, Need: cfamily.Optional}
+	}
+	return &cfamily.Table{
+		Backend: "cuda",
+		Label:   "CUDA",
+		Library: dl.Spec{
+			Backend: "cuda",
+			Names:   runtimeNames(),
+			Stem:    runtimeStem,
+			Env:     "DEVEVENTS_CUDART",
+			Dirs:    dl.CUDADirs(),
+		},
+		Driver: dl.Spec{
+			Backend: "cuda",
+			Names:   driverNames(),
+			Env:     "DEVEVENTS_CUDA_DRIVER",
+			Dirs:    dl.DriverDirs(),
+		},
+		Prefer:      prefer,
+		VersionText: versionText,
+		Codes:       codes,
+		Kind:        kind,
+		SpinProgram: spinProgram,
+		SpinKernel:  "devevents_spin",
+		Symbols: map[cfamily.Op]cfamily.Symbol{
+			cfamily.OpEventCreate:    rt("cudaEventCreateWithFlags"),
+			cfamily.OpEventDestroy:   rt("cudaEventDestroy"),
+			cfamily.OpEventRecord:    rt("cudaEventRecord"),
+			cfamily.OpEventRecordExt: rtOpt("cudaEventRecordWithFlags"),
+			cfamily.OpEventQuery:     rt("cudaEventQuery"),
+			cfamily.OpEventWait:      rt("cudaEventSynchronize"),
+			cfamily.OpEventElapsed:   rt("cudaEventElapsedTime"),
+			cfamily.OpStreamCreate:   rt("cudaStreamCreateWithFlags"),
+			cfamily.OpStreamDestroy:  rt("cudaStreamDestroy"),
+			cfamily.OpStreamSync:     rt("cudaStreamSynchronize"),
+			cfamily.OpStreamWait:     rt("cudaStreamWaitEvent"),
+			cfamily.OpCapturing:      rtOpt("cudaStreamIsCapturing"),
+			cfamily.OpCaptureBegin:   rtOpt("cudaStreamBeginCapture"),
+			cfamily.OpCaptureEnd:     rtOpt("cudaStreamEndCapture"),
+			cfamily.OpGraphInstance:  rtOpt("cudaGraphInstantiateWithFlags"),
+			cfamily.OpGraphLaunch:    rtOpt("cudaGraphLaunch"),
+			cfamily.OpGraphExecFree:  rtOpt("cudaGraphExecDestroy"),
+			cfamily.OpGraphFree:      rtOpt("cudaGraphDestroy"),
+			cfamily.OpDeviceCount:    rt("cudaGetDeviceCount"),
+			cfamily.OpDevicePCI:      rtOpt("cudaDeviceGetPCIBusId"),
+			cfamily.OpRuntimeVersion: rt("cudaRuntimeGetVersion"),
+			cfamily.OpDriverVersion:  rt("cudaDriverGetVersion"),
+			cfamily.OpLastErrorPeek:  rt("cudaPeekAtLastError"),
+			cfamily.OpLastErrorClear: rt("cudaGetLastError"),
+			cfamily.OpErrorName:      rtOpt("cudaGetErrorName"),
+
+			cfamily.OpInit:           drv("cuInit"),
+			cfamily.OpDeviceName:     drv("cuDeviceGetName"),
+			cfamily.OpDeviceUUID:     drv("cuDeviceGetUuid_v2"),
+			cfamily.OpExchangeMode:   drv("cuThreadExchangeStreamCaptureMode"),
+			cfamily.OpContextGet:     drv("cuCtxGetCurrent"),
+			cfamily.OpContextSet:     drv("cuCtxSetCurrent"),
+			cfamily.OpPrimaryRetain:  drv("cuDevicePrimaryCtxRetain"),
+			cfamily.OpPrimaryRelease: drv("cuDevicePrimaryCtxRelease_v2"),
+			cfamily.OpPrimaryState:   drv("cuDevicePrimaryCtxGetState"),
+			cfamily.OpMalloc:         drv("cuMemAlloc_v2"),
+			cfamily.OpFree:           drv("cuMemFree_v2"),
+			cfamily.OpMemset:         drv("cuMemsetD8Async"),
+			cfamily.OpCopy:           drv("cuMemcpyDtoDAsync_v2"),
+			cfamily.OpHostAlloc:      drv("cuMemHostAlloc"),
+			cfamily.OpHostAddress:    drv("cuMemHostGetDevicePointer_v2"),
+			cfamily.OpHostFree:       drv("cuMemFreeHost"),
+			cfamily.OpModuleLoad:     drv("cuModuleLoadData"),
+			cfamily.OpModuleFunction: drv("cuModuleGetFunction"),
+			cfamily.OpModuleUnload:   drv("cuModuleUnload"),
+			cfamily.OpLaunch:         drv("cuLaunchKernel"),
+			cfamily.OpWaitValue:      drv("cuStreamWaitValue32_v2"),
+		},
+	}
+}
+
+// prefer puts the runtimes first that the driver supports, newest first. A
+// driver that is too old for a runtime makes every call of it fail.
+func prefer(names []string, driver int) []string {
+	if driver == 0 {
+		return names
+	}
+	supported := func(name string) bool { return majorOf(name) <= driver/1000 }
+	sorted := slices.Clone(names)
+	slices.SortStableFunc(sorted, func(a, b string) int {
+		switch sa, sb := supported(a), supported(b); {
+		case sa == sb:
+			return 0
+		case sa:
+			return -1
+		}
+		return 1
+	})
+	return sorted
+}
+
+// majorOf reads the runtime's major version from its file name; 0 if it has none.
+func majorOf(name string) int {
+	rest, ok := strings.CutPrefix(name, runtimeStem)
+	if !ok {
+		return 0
+	}
+	digits := rest
+	if i := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {
+		digits = rest[:i]
+	}
+	major, err := strconv.Atoi(digits)
+	if err != nil {
+		return 0
+	}
+	if major >= 100 { // cudart64_110.dll is 11.0
+		major /= 10
+	}
+	return major
+}
+
+// versionText spells 13000 as 13.0.
+func versionText(v int) string {
+	return strconv.Itoa(v/1000) + "." + strconv.Itoa(v%1000/10)
+}
+
+// kind sorts CUDA's codes. The numbers are those of CUDA 10.1 and later.
+func kind(code int32) error {
+	switch code {
+	case 600:
+		return events.ErrNotReady
+	case 1, 101, 400:
+		return events.ErrInvalid
+	case 4:
+		return events.ErrClosed
+	case 3, 34, 35, 36, 100, 127, 802, 803, 804:
+		return events.ErrUnavailable
+	case 801:
+		return events.ErrUnsupported
+	case 46, 201, 709:
+		return events.ErrContextLost
+	case 900, 901, 902, 903, 904, 905, 906, 907, 908:
+		return events.ErrCapturing
+	case 214, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721:
+		return events.ErrDeviceFault
+	}
+	return nil
+}
+
+// spinProgram keeps one thread busy until the device's own timer has moved on
+// by ns, then stores the first and the last reading. The oldest version and
+// target that hold the timer, so that every driver of CUDA 11 and later
+// compiles it.
+const spinProgram = `.version 6.0
+.target sm_50
+.address_size 64
+.visible .entry devevents_spin(.param .u64 ns, .param .u64 out)
+{
+	.reg .u64 %r<6>;
+	.reg .pred %p;
+	ld.param.u64 %r1, [ns];
+	ld.param.u64 %r2, [out];
+	cvta.to.global.u64 %r2, %r2;
+	mov.u64 %r3, %globaltimer;
+again:
+	mov.u64 %r4, %globaltimer;
+	sub.u64 %r5, %r4, %r3;
+	setp.lt.u64 %p, %r5, %r1;
+	@%p bra again;
+	st.volatile.global.u64 [%r2], %r3;
+	membar.sys;
+	st.volatile.global.u64 [%r2+8], %r4;
+	membar.sys;
+	ret;
+}
+`

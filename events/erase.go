@@ -1,0 +1,419 @@
+package events
+
+import (
+	"fmt"
+	"time"
+)
+
+// AnyApi is the contract over handle types that do not name a vendor, for
+// programs that pick the vendor at run time. Erase makes one.
+type AnyApi = EventApi[AnyEvent, AnyStream]
+
+// AnyEvent is an event of some vendor. The zero value is invalid.
+type AnyEvent struct{ box anyBox }
+
+// anyBox is only ever an *eventBox[E]; the interface hides E.
+type anyBox interface{ boxed() }
+
+type eventBox[E any] struct {
+	api   any // the erased api that made it
+	event E
+}
+
+func (*eventBox[E]) boxed() {}
+
+// AnyStream is a stream of some vendor. The zero value is invalid; two values
+// are equal if they stand for the same stream of the same erased api.
+type AnyStream struct {
+	api    any
+	stream any // an S
+}
+
+// Erase hides a vendor's types. The result has the abilities of api, found with
+// Ability as always; hot calls cost a few nanoseconds more and allocate
+// nothing. A handle of another vendor, of another erased api or of none is
+// refused before the vendor's library is reached.
+func Erase[E any, S comparable](api EventApi[E, S]) AnyApi {
+	if already, ok := any(api).(AnyApi); ok {
+		return already
+	}
+	x := &erased[E, S]{api: api}
+	x.query, _ = Ability[Querier[E]](api)
+	x.rounds, _ = Ability[RoundQuerier[E]](api)
+	x.asker, _ = Ability[CaptureAsker[S]](api)
+	x.untimed, _ = Ability[UntimedCreator[E]](api)
+	x.identity, _ = Ability[Identifier](api)
+	x.wrapper, _ = Ability[StreamWrapper[S]](api)
+	x.stats, _ = Ability[StatsReader](api)
+	x.gate, _ = Ability[Gate[S]](api)
+	x.scratch, _ = Ability[Scratch[S]](api)
+	x.graphs, _ = Ability[Graphs[E, S]](api)
+	return x
+}
+
+// EraseStream turns a vendor's stream into one of the erased api made from the
+// same vendor's device.
+func EraseStream[S comparable](api AnyApi, stream S) (AnyStream, error) {
+	x, ok := api.(interface{ eraseStream(any) (AnyStream, bool) })
+	if !ok {
+		return AnyStream{}, fmt.Errorf("erase stream: %w: the api was not made by Erase", ErrInvalid)
+	}
+	out, ok := x.eraseStream(stream)
+	if !ok {
+		return AnyStream{}, fmt.Errorf("erase stream: %w: a %T is not a stream of backend %s", ErrDeviceMismatch, stream, api.Backend())
+	}
+	return out, nil
+}
+
+type erased[E any, S comparable] struct {
+	api      EventApi[E, S]
+	query    Querier[E]
+	rounds   RoundQuerier[E]
+	asker    CaptureAsker[S]
+	untimed  UntimedCreator[E]
+	identity Identifier
+	wrapper  StreamWrapper[S]
+	stats    StatsReader
+	gate     Gate[S]
+	scratch  Scratch[S]
+	graphs   Graphs[E, S]
+}
+
+// Offers implements Limiter: the type has every method, the vendor may not.
+func (x *erased[E, S]) Offers(ability any) bool {
+	switch ability.(type) {
+	case *Querier[AnyEvent]:
+		return x.query != nil
+	case *RoundQuerier[AnyEvent]:
+		return x.rounds != nil
+	case *CaptureAsker[AnyStream]:
+		return x.asker != nil
+	case *UntimedCreator[AnyEvent]:
+		return x.untimed != nil
+	case *Identifier:
+		return x.identity != nil
+	case *StreamWrapper[AnyStream]:
+		return x.wrapper != nil
+	case *StatsReader:
+		return x.stats != nil
+	case *Gate[AnyStream]:
+		return x.gate != nil
+	case *Scratch[AnyStream]:
+		return x.scratch != nil
+	case *Graphs[AnyEvent, AnyStream]:
+		return x.graphs != nil
+	}
+	return true
+}
+
+func (x *erased[E, S]) unsupported(what string) error {
+	return fmt.Errorf("%s: %s: %w", x.api.Backend(), what, ErrUnsupported)
+}
+
+func (x *erased[E, S]) event(a AnyEvent) (E, error) {
+	if b, ok := a.box.(*eventBox[E]); ok && b.api == any(x) {
+		return b.event, nil
+	}
+	var none E
+	return none, x.foreign("event", a.box == nil)
+}
+
+func (x *erased[E, S]) stream(a AnyStream) (S, error) {
+	if s, ok := a.stream.(S); ok && a.api == any(x) {
+		return s, nil
+	}
+	var none S
+	return none, x.foreign("stream", a.stream == nil)
+}
+
+func (x *erased[E, S]) foreign(kind string, zero bool) error {
+	if zero {
+		return fmt.Errorf("%s: %w: zero %s handle", x.api.Backend(), ErrInvalid, kind)
+	}
+	return fmt.Errorf("%s: %w: the %s was made by another api", x.api.Backend(), ErrDeviceMismatch, kind)
+}
+
+func (x *erased[E, S]) eraseStream(stream any) (AnyStream, bool) {
+	if _, ok := stream.(S); !ok {
+		return AnyStream{}, false
+	}
+	return AnyStream{api: x, stream: stream}, true
+}
+
+func (x *erased[E, S]) Backend() string { return x.api.Backend() }
+
+func (x *erased[E, S]) boxed(e E, err error) (AnyEvent, error) {
+	if err != nil {
+		return AnyEvent{}, err
+	}
+	return AnyEvent{box: &eventBox[E]{api: x, event: e}}, nil
+}
+
+func (x *erased[E, S]) EventCreate() (AnyEvent, error) { return x.boxed(x.api.EventCreate()) }
+
+func (x *erased[E, S]) EventDestroy(event AnyEvent) error {
+	e, err := x.event(event)
+	if err != nil {
+		return err
+	}
+	return x.api.EventDestroy(e)
+}
+
+func (x *erased[E, S]) EventRecord(event AnyEvent, stream AnyStream) error {
+	e, err := x.event(event)
+	if err != nil {
+		return err
+	}
+	s, err := x.stream(stream)
+	if err != nil {
+		return err
+	}
+	return x.api.EventRecord(e, s)
+}
+
+func (x *erased[E, S]) EventWait(event AnyEvent) error {
+	e, err := x.event(event)
+	if err != nil {
+		return err
+	}
+	return x.api.EventWait(e)
+}
+
+func (x *erased[E, S]) EventElapsed(start, end AnyEvent) (time.Duration, error) {
+	a, err := x.event(start)
+	if err != nil {
+		return 0, err
+	}
+	b, err := x.event(end)
+	if err != nil {
+		return 0, err
+	}
+	return x.api.EventElapsed(a, b)
+}
+
+func (x *erased[E, S]) StreamWaitEvent(stream AnyStream, event AnyEvent) error {
+	s, err := x.stream(stream)
+	if err != nil {
+		return err
+	}
+	// An event of another device of the same vendor is legal here: the vendor
+	// knows its own, so only the type is checked.
+	b, ok := event.box.(*eventBox[E])
+	if !ok {
+		return x.foreign("event", event.box == nil)
+	}
+	return x.api.StreamWaitEvent(s, b.event)
+}
+
+func (x *erased[E, S]) StreamSynchronize(stream AnyStream) error {
+	s, err := x.stream(stream)
+	if err != nil {
+		return err
+	}
+	return x.api.StreamSynchronize(s)
+}
+
+func (x *erased[E, S]) StreamCreateNonBlocking() (AnyStream, error) {
+	s, err := x.api.StreamCreateNonBlocking()
+	if err != nil {
+		return AnyStream{}, err
+	}
+	return AnyStream{api: x, stream: s}, nil
+}
+
+func (x *erased[E, S]) StreamDestroy(stream AnyStream) error {
+	s, err := x.stream(stream)
+	if err != nil {
+		return err
+	}
+	return x.api.StreamDestroy(s)
+}
+
+func (x *erased[E, S]) EventQuery(event AnyEvent) (bool, error) {
+	e, err := x.event(event)
+	if err != nil {
+		return false, err
+	}
+	if x.query == nil {
+		return false, x.unsupported("query")
+	}
+	return x.query.EventQuery(e)
+}
+
+func (x *erased[E, S]) RoundBegin() (Round, error) {
+	if x.rounds == nil {
+		return Round{}, x.unsupported("polling round")
+	}
+	return x.rounds.RoundBegin()
+}
+
+func (x *erased[E, S]) RoundQuery(round Round, event AnyEvent) (bool, error) {
+	e, err := x.event(event)
+	if err != nil {
+		return false, err
+	}
+	if x.rounds == nil {
+		return false, x.unsupported("polling round")
+	}
+	return x.rounds.RoundQuery(round, e)
+}
+
+func (x *erased[E, S]) RoundEnd(round Round) error {
+	if x.rounds == nil {
+		return x.unsupported("polling round")
+	}
+	return x.rounds.RoundEnd(round)
+}
+
+func (x *erased[E, S]) StreamCapturing(stream AnyStream) (bool, error) {
+	s, err := x.stream(stream)
+	if err != nil {
+		return false, err
+	}
+	if x.asker == nil {
+		return false, x.unsupported("asking for a capture")
+	}
+	return x.asker.StreamCapturing(s)
+}
+
+func (x *erased[E, S]) EventCreateUntimed(blocking bool) (AnyEvent, error) {
+	if x.untimed == nil {
+		return AnyEvent{}, x.unsupported("events without timing")
+	}
+	return x.boxed(x.untimed.EventCreateUntimed(blocking))
+}
+
+func (x *erased[E, S]) Identity() Identity {
+	if x.identity == nil {
+		return Identity{Ordinal: -1}
+	}
+	return x.identity.Identity()
+}
+
+func (x *erased[E, S]) WrapStream(handle uintptr) AnyStream {
+	if x.wrapper == nil {
+		return AnyStream{}
+	}
+	return AnyStream{api: x, stream: x.wrapper.WrapStream(handle)}
+}
+
+func (x *erased[E, S]) EventStats() Stats {
+	if x.stats == nil {
+		return Stats{}
+	}
+	return x.stats.EventStats()
+}
+
+func (x *erased[E, S]) GateClose(stream AnyStream, watchdog time.Duration) (GateHandle, error) {
+	s, err := x.stream(stream)
+	if err != nil {
+		return nil, err
+	}
+	if x.gate == nil {
+		return nil, x.unsupported("gate")
+	}
+	return x.gate.GateClose(s, watchdog)
+}
+
+func (x *erased[E, S]) ScratchAlloc(bytes int64) (Buffer, error) {
+	if x.scratch == nil {
+		return Buffer{}, x.unsupported("scratch work")
+	}
+	return x.scratch.ScratchAlloc(bytes)
+}
+
+func (x *erased[E, S]) ScratchFree(buffer Buffer) error {
+	if x.scratch == nil {
+		return x.unsupported("scratch work")
+	}
+	return x.scratch.ScratchFree(buffer)
+}
+
+func (x *erased[E, S]) ScratchMemset(buffer Buffer, value byte, bytes int64, stream AnyStream) error {
+	s, err := x.stream(stream)
+	if err != nil {
+		return err
+	}
+	if x.scratch == nil {
+		return x.unsupported("scratch work")
+	}
+	return x.scratch.ScratchMemset(buffer, value, bytes, s)
+}
+
+func (x *erased[E, S]) ScratchCopy(dst, src Buffer, bytes int64, stream AnyStream) error {
+	s, err := x.stream(stream)
+	if err != nil {
+		return err
+	}
+	if x.scratch == nil {
+		return x.unsupported("scratch work")
+	}
+	return x.scratch.ScratchCopy(dst, src, bytes, s)
+}
+
+func (x *erased[E, S]) ScratchSpin(d time.Duration, stream AnyStream) (Spin, error) {
+	s, err := x.stream(stream)
+	if err != nil {
+		return nil, err
+	}
+	if x.scratch == nil {
+		return nil, x.unsupported("scratch work")
+	}
+	return x.scratch.ScratchSpin(d, s)
+}
+
+func (x *erased[E, S]) CaptureBegin(stream AnyStream, mode CaptureMode) error {
+	s, err := x.stream(stream)
+	if err != nil {
+		return err
+	}
+	if x.graphs == nil {
+		return x.unsupported("graphs")
+	}
+	return x.graphs.CaptureBegin(s, mode)
+}
+
+func (x *erased[E, S]) CaptureEnd(stream AnyStream) (Graph[AnyStream], error) {
+	s, err := x.stream(stream)
+	if err != nil {
+		return nil, err
+	}
+	if x.graphs == nil {
+		return nil, x.unsupported("graphs")
+	}
+	g, err := x.graphs.CaptureEnd(s)
+	if err != nil {
+		return nil, err
+	}
+	return erasedGraph[E, S]{x, g}, nil
+}
+
+func (x *erased[E, S]) EventRecordExternal(event AnyEvent, stream AnyStream) error {
+	e, err := x.event(event)
+	if err != nil {
+		return err
+	}
+	s, err := x.stream(stream)
+	if err != nil {
+		return err
+	}
+	if x.graphs == nil {
+		return x.unsupported("graphs")
+	}
+	return x.graphs.EventRecordExternal(e, s)
+}
+
+type erasedGraph[E any, S comparable] struct {
+	x *erased[E, S]
+	g Graph[S]
+}
+
+func (g erasedGraph[E, S]) Launch(stream AnyStream) error {
+	s, err := g.x.stream(stream)
+	if err != nil {
+		return err
+	}
+	return g.g.Launch(s)
+}
+
+func (g erasedGraph[E, S]) Close() error { return g.g.Close() }

@@ -1,0 +1,143 @@
+package cfamily
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"example.com/devevents/events"
+)
+
+// Runtime is a vendor's library, loaded and asked for its devices. It is never
+// unloaded: vendors' libraries crash when they are.
+type Runtime[V Vendor] struct {
+	lib  *lib
+	devs []*dev
+}
+
+// Info says what was loaded and what it sees.
+type Info struct {
+	Backend            string            `json:"backend"`
+	Library            string            `json:"library"` // the file that is mapped
+	RuntimeVersion     int               `json:"runtime_version"`
+	RuntimeVersionText string            `json:"runtime_version_text"`
+	Driver             string            `json:"driver,omitempty"` // the driver library beneath it
+	DriverVersion      int               `json:"driver_version"`
+	DriverVersionText  string            `json:"driver_version_text"`
+	Devices            []events.Identity `json:"devices"`
+}
+
+// Open loads a vendor's library and lists its devices. It initialises none of
+// them. The error is an *events.UnavailableError.
+func Open[V Vendor](t *Table, o Options) (*Runtime[V], error) {
+	l, err := open(t, o)
+	if err != nil {
+		return nil, err
+	}
+	r := &Runtime[V]{lib: l, devs: make([]*dev, l.devices)}
+	for i := range r.devs {
+		r.devs[i] = &dev{lib: l, ordinal: i, identity: l.identify(i)}
+	}
+	return r, nil
+}
+
+// Info says what was loaded and what it sees.
+func (r *Runtime[V]) Info() Info {
+	l := r.lib
+	info := Info{
+		Backend:            l.table.Backend,
+		Library:            l.runtime.Path(),
+		RuntimeVersion:     l.version.runtime,
+		RuntimeVersionText: l.versionText(l.version.runtime),
+		DriverVersion:      l.version.driver,
+		DriverVersionText:  l.versionText(l.version.driver),
+	}
+	if l.driver != nil {
+		info.Driver = l.driver.Path()
+	}
+	for _, d := range r.devs {
+		info.Devices = append(info.Devices, d.identity)
+	}
+	return info
+}
+
+// DeviceCount is the number of visible devices, at least 1.
+func (r *Runtime[V]) DeviceCount() int { return len(r.devs) }
+
+// Device is the i-th visible device. Asking twice gives the same device; the
+// first call that needs it initialises it.
+func (r *Runtime[V]) Device(i int) (Device[V], error) {
+	if i < 0 || i >= len(r.devs) {
+		return Device[V]{}, fmt.Errorf("%s: %w: device %d of %d (counted from 0)", r.lib.table.Backend, events.ErrInvalid, i, len(r.devs))
+	}
+	return Device[V]{r.devs[i]}, nil
+}
+
+// identify asks for a device's names through calls that do not initialise it.
+func (l *lib) identify(ordinal int) events.Identity {
+	id := events.Identity{Ordinal: ordinal}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	f := l.frame()
+	defer l.drop(f)
+	text := func(op Op) string {
+		if !l.has1(op) {
+			return ""
+		}
+		clear(f.text[:])
+		code := call3(l.fn[op], f.textAddr(), uintptr(len(f.text)-1), uintptr(ordinal))
+		l.clearLast(code)
+		if code != codeSuccess {
+			return ""
+		}
+		end := max(slices.Index(f.text[:], 0), 0)
+		return strings.TrimSpace(string(f.text[:end]))
+	}
+	id.Name = text(OpDeviceName)
+	id.PCIBusID = strings.ToLower(text(OpDevicePCI))
+	if l.has1(OpDeviceUUID) {
+		clear(f.text[:])
+		code := call2(l.fn[OpDeviceUUID], f.textAddr(), uintptr(ordinal))
+		l.clearLast(code)
+		if u := f.text[:16]; code == codeSuccess && slices.ContainsFunc(u, func(b byte) bool { return b != 0 }) {
+			id.UUID = fmt.Sprintf("GPU-%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+		}
+	}
+	return id
+}
+
+// Initialized reports whether the vendor has opened device i in this process,
+// by us or by anyone. The second result is false where the vendor cannot tell.
+func (r *Runtime[V]) Initialized(i int) (active, known bool) {
+	l := r.lib
+	if i < 0 || i >= len(r.devs) || !l.has1(OpPrimaryState) {
+		return false, false
+	}
+	f := l.frame()
+	defer l.drop(f)
+	f.word = [2]uint64{}
+	if call3(l.fn[OpPrimaryState], uintptr(i), f.wordAddr(0), f.wordAddr(1)) != codeSuccess {
+		return false, false
+	}
+	return f.int32(1) != 0, true
+}
+
+// Offers implements events.Limiter.
+func (d Device[V]) Offers(ability any) bool {
+	if d.dev == nil {
+		return false
+	}
+	l := d.lib
+	switch ability.(type) {
+	case *events.CaptureAsker[Stream[V]]:
+		return l.has(OpCapturing)
+	case *events.Gate[Stream[V]]:
+		return l.has(OpWaitValue, OpHostAlloc, OpHostAddress)
+	case *events.Scratch[Stream[V]]:
+		return l.has(OpMalloc, OpFree, OpMemset, OpCopy)
+	case *events.Graphs[Event[V], Stream[V]]:
+		return l.has(OpCaptureBegin, OpCaptureEnd, OpGraphInstance, OpGraphLaunch, OpGraphExecFree, OpGraphFree, OpEventRecordExt)
+	}
+	return true
+}

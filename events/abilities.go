@@ -76,6 +76,20 @@ type CaptureAsker[S comparable] interface {
 	StreamCapturing(stream S) (bool, error)
 }
 
+// StaleReader says whether EventElapsed on an event whose last record went into a
+// capture reads the stamps of the record before it, where others refuse. On
+// such a backend a capture must be asked for at both ends of a window.
+type StaleReader interface {
+	ElapsedAfterCapture() bool
+}
+
+// HostClocker gives the host clock that a simulated device's clock is to be
+// compared with, in nanoseconds. Real devices do not have the ability: theirs is
+// the machine's monotonic clock.
+type HostClocker interface {
+	HostClock() func() int64
+}
+
 // UntimedCreator makes events without a timestamp. They cost the device less
 // and cannot be read with EventElapsed. With blocking, a host wait sleeps in
 // the driver instead of burning a core.

@@ -41,6 +41,8 @@ func Erase[E any, S comparable](api EventApi[E, S]) AnyApi {
 	x.query, _ = Ability[Querier[E]](api)
 	x.rounds, _ = Ability[RoundQuerier[E]](api)
 	x.asker, _ = Ability[CaptureAsker[S]](api)
+	x.stale, _ = Ability[StaleReader](api)
+	x.host, _ = Ability[HostClocker](api)
 	x.untimed, _ = Ability[UntimedCreator[E]](api)
 	x.identity, _ = Ability[Identifier](api)
 	x.wrapper, _ = Ability[StreamWrapper[S]](api)
@@ -70,6 +72,8 @@ type erased[E any, S comparable] struct {
 	query    Querier[E]
 	rounds   RoundQuerier[E]
 	asker    CaptureAsker[S]
+	stale    StaleReader
+	host     HostClocker
 	untimed  UntimedCreator[E]
 	identity Identifier
 	wrapper  StreamWrapper[S]
@@ -88,6 +92,10 @@ func (x *erased[E, S]) Offers(ability any) bool {
 		return x.rounds != nil
 	case *CaptureAsker[AnyStream]:
 		return x.asker != nil
+	case *StaleReader:
+		return x.stale != nil
+	case *HostClocker:
+		return x.host != nil
 	case *UntimedCreator[AnyEvent]:
 		return x.untimed != nil
 	case *Identifier:
@@ -274,6 +282,17 @@ func (x *erased[E, S]) StreamCapturing(stream AnyStream) (bool, error) {
 		return false, x.unsupported("asking for a capture")
 	}
 	return x.asker.StreamCapturing(s)
+}
+
+func (x *erased[E, S]) ElapsedAfterCapture() bool {
+	return x.stale != nil && x.stale.ElapsedAfterCapture()
+}
+
+func (x *erased[E, S]) HostClock() func() int64 {
+	if x.host == nil {
+		return nil
+	}
+	return x.host.HostClock()
 }
 
 func (x *erased[E, S]) EventCreateUntimed(blocking bool) (AnyEvent, error) {

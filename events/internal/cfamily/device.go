@@ -609,6 +609,9 @@ func (d Device[V]) StreamCapturing(stream Stream[V]) (bool, error) {
 	return captured, err
 }
 
+// ElapsedAfterCapture implements events.StaleReader.
+func (d *dev) ElapsedAfterCapture() bool { return d != nil && d.lib.table.ElapsedAfterCapture }
+
 func (d *dev) capturing(held *slot, handle uintptr) (bool, error) {
 	if fault := d.fault.Load(); fault != nil {
 		return false, fault

@@ -1,0 +1,585 @@
+package profiler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"example.com/devevents/events"
+)
+
+// engine is a profiler with its vendor's types.
+type engine[E any, S comparable] struct {
+	api     events.EventApi[E, S]
+	cfg     config
+	query   events.Querier[E]
+	rounds  events.RoundQuerier[E]
+	asker   events.CaptureAsker[S]
+	errFull error
+	// asksAtStart: elapsed on an event that was recorded in a capture would read
+	// older stamps, so a capture that ends before Stop must be seen too.
+	asksAtStart bool
+
+	base  time.Time
+	clock func() int64 // nil: the machine's
+
+	lastID, lastSeq atomic.Uint64
+	count           counters
+	fault           atomic.Pointer[error]
+	closed          atomic.Bool
+	prepared        atomic.Int64 // windows that events exist for, or are being made for
+
+	results *results
+	sinks   []*sinkRunner
+
+	mu      sync.RWMutex // streams, and what is asked of the harvester
+	streams map[S]*stream[E, S]
+	growing []*stream[E, S]
+	spoilt  []spoiltWindow[E, S]
+
+	harvest  harvest[E, S]
+	idle     atomic.Bool
+	eager    atomic.Int64 // readers waiting
+	waiters  atomic.Int64 // goroutines in EventWait
+	wakeup   chan struct{}
+	quit     chan struct{}
+	finished chan struct{}
+	failures errorLog
+}
+
+type spoiltWindow[E any, S comparable] struct {
+	stream *stream[E, S]
+	window *window[E]
+}
+
+var errClosed = fmt.Errorf("profiler: %w", events.ErrClosed)
+
+func newEngine[E any, S comparable](api events.EventApi[E, S], cfg config) (*engine[E, S], error) {
+	e := &engine[E, S]{
+		api: api, cfg: cfg, base: time.Now(), clock: cfg.clock,
+		errFull:  fmt.Errorf("profiler: %w: every prepared window is open or unread (at most %d)", events.ErrFull, cfg.windows),
+		results:  newResults(cfg.results),
+		streams:  map[S]*stream[E, S]{},
+		wakeup:   make(chan struct{}, 1),
+		quit:     make(chan struct{}),
+		finished: make(chan struct{}),
+	}
+	e.query, _ = events.Ability[events.Querier[E]](api)
+	e.rounds, _ = events.Ability[events.RoundQuerier[E]](api)
+	e.asker, _ = events.Ability[events.CaptureAsker[S]](api)
+	if stale, ok := events.Ability[events.StaleReader](api); ok {
+		e.asksAtStart = e.asker != nil && stale.ElapsedAfterCapture()
+	}
+	if hc, ok := events.Ability[events.HostClocker](api); ok && e.clock == nil {
+		e.clock = hc.HostClock()
+	}
+	if e.clock != nil {
+		e.base = e.base.Add(-time.Duration(e.clock()))
+	}
+	e.harvest.engine = e
+	if err := e.harvest.placer.open(e); err != nil {
+		return nil, err
+	}
+	for _, sink := range cfg.sinks {
+		e.sinks = append(e.sinks, runSink(sink, cfg.sinkQueue, &e.count, cfg.log))
+	}
+	go e.run()
+	return e, nil
+}
+
+// now is the host's monotonic clock in nanoseconds.
+func (e *engine[E, S]) now() int64 {
+	if e.clock != nil {
+		return e.clock()
+	}
+	return int64(time.Since(e.base))
+}
+
+func (e *engine[E, S]) origin() time.Time { return e.base }
+func (e *engine[E, S]) stats() Stats      { return e.count.snapshot() }
+
+// refuse says why no window can be opened any more.
+func (e *engine[E, S]) refuse() error {
+	if e.closed.Load() {
+		return errClosed
+	}
+	if fault := e.fault.Load(); fault != nil {
+		return *fault
+	}
+	return nil
+}
+
+// noteFault remembers that the device has failed for good.
+func (e *engine[E, S]) noteFault(err error) {
+	if !errors.Is(err, events.ErrDeviceFault) && !errors.Is(err, events.ErrContextLost) {
+		return
+	}
+	wrapped := fmt.Errorf("profiler: the device failed: %w", err)
+	if e.fault.CompareAndSwap(nil, &wrapped) {
+		e.cfg.log.Error("the device has failed; profiling stops, and every window resolves with this error",
+			zap.String("backend", e.api.Backend()), zap.Error(err))
+		e.nudge()
+	}
+}
+
+func (e *engine[E, S]) capturing(s S) bool {
+	captured, err := e.asker.StreamCapturing(s)
+	if err != nil {
+		e.noteFault(err)
+	}
+	return captured || err != nil
+}
+
+// waitersMost bounds the goroutines that wait in the driver on a backend that
+// cannot query: each is an OS thread.
+const waitersMost = 16
+
+func (e *engine[E, S]) canAsk() bool { return e.query != nil || e.rounds != nil }
+
+// reached reports whether the device has reached a stamp, without blocking. On
+// a backend that cannot query, a goroutine waits in the driver for it. The
+// harvest's lock is held, or nothing else knows of the stamp yet.
+func (e *engine[E, S]) reached(s *stamp[E]) (bool, error) {
+	if e.query != nil {
+		return e.query.EventQuery(s.event)
+	}
+	if s.asked == nil {
+		if e.waiters.Add(1) > waitersMost {
+			e.waiters.Add(-1)
+			return false, nil
+		}
+		asked := make(chan error, 1)
+		s.asked = asked
+		event := s.event
+		go func() {
+			defer e.waiters.Add(-1)
+			asked <- e.api.EventWait(event)
+			e.nudge()
+		}()
+	}
+	select {
+	case err := <-s.asked:
+		s.asked = nil
+		return err == nil, err
+	default:
+		runtime.Gosched()
+		return false, nil
+	}
+}
+
+// lane finds or makes the stream's windows, for one more track.
+func (e *engine[E, S]) lane(handle S) (lane, error) {
+	if reason := e.refuse(); reason != nil {
+		return nil, reason
+	}
+	e.mu.Lock()
+	s, known := e.streams[handle]
+	if !known {
+		s = newStream(e, handle)
+		e.streams[handle] = s
+	}
+	s.mu.Lock() // within e.mu, so that the stream is not reaped meanwhile
+	s.tracks++
+	s.dead = false
+	empty := len(s.windows) == 0 && !s.growing
+	s.growing = s.growing || empty
+	s.mu.Unlock()
+	e.mu.Unlock()
+	if empty {
+		if err := s.grow(); err != nil {
+			e.noteFault(err)
+			s.release()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (e *engine[E, S]) laneOf(handle S) lane {
+	e.mu.RLock()
+	s := e.streams[handle]
+	e.mu.RUnlock()
+	if s == nil {
+		return nil
+	}
+	return s
+}
+
+// forget lets the harvester free a stream that has no tracks any more.
+func (e *engine[E, S]) forget(s *stream[E, S]) {
+	s.abandonOpen()
+	e.nudge()
+}
+
+func (e *engine[E, S]) reserve(n int) int {
+	for {
+		have := e.prepared.Load()
+		n = min(n, e.cfg.windows-int(have))
+		if n <= 0 {
+			return 0
+		}
+		if e.prepared.CompareAndSwap(have, have+int64(n)) {
+			return n
+		}
+	}
+}
+
+func (e *engine[E, S]) unreserve(n int) { e.prepared.Add(-int64(n)) }
+
+// newStamps makes a window's two events.
+func (e *engine[E, S]) newStamps(w *window[E]) error {
+	a, err := e.api.EventCreate()
+	if err != nil {
+		return err
+	}
+	b, err := e.api.EventCreate()
+	if err != nil {
+		return errors.Join(err, e.api.EventDestroy(a))
+	}
+	w.own = [2]*stamp[E]{{event: a}, {event: b}}
+	return nil
+}
+
+func (e *engine[E, S]) destroyStamps(w *window[E]) {
+	for _, s := range w.own {
+		if s == nil {
+			continue
+		}
+		if err := e.api.EventDestroy(s.event); err != nil {
+			e.noteFault(err)
+			e.count.destroyFailed.Add(1)
+			e.failures.add(err)
+		}
+	}
+	w.own = [2]*stamp[E]{}
+}
+
+func (e *engine[E, S]) wantGrowth(s *stream[E, S]) {
+	e.mu.Lock()
+	e.growing = append(e.growing, s)
+	e.mu.Unlock()
+	e.nudge()
+}
+
+// respoil asks for new events for a window whose own must not be used again.
+// The stream's lock is held.
+func (e *engine[E, S]) respoil(s *stream[E, S], w *window[E]) {
+	e.mu.Lock()
+	e.spoilt = append(e.spoilt, spoiltWindow[E, S]{s, w})
+	e.mu.Unlock()
+	e.nudge()
+}
+
+// nudge wakes the harvester if it sleeps for want of work.
+func (e *engine[E, S]) nudge() {
+	if e.idle.Load() {
+		select {
+		case e.wakeup <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// settle gives a pending window its outcome without a span.
+func (e *engine[E, S]) settle(seq uint64, err error) {
+	e.count.pending.Add(-1)
+	if errors.Is(err, events.ErrCapturing) {
+		e.count.captured.Add(1)
+	} else {
+		e.count.failed.Add(1)
+	}
+	e.results.put(seq, Span{}, err)
+	e.results.wake()
+}
+
+// run is the harvester: it reads windows back while there are any, and sleeps
+// otherwise.
+func (e *engine[E, S]) run() {
+	defer close(e.finished)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		e.housekeep()
+		e.harvest.once(e.eager.Load() > 0)
+		if !e.busy() {
+			e.idle.Store(true)
+			if !e.busy() { // looked at again, so that a nudge in between is not lost
+				select {
+				case <-e.wakeup:
+				case <-e.quit:
+					return
+				}
+			}
+			e.idle.Store(false)
+			continue
+		}
+		pause := e.cfg.poll
+		if e.eager.Load() > 0 {
+			pause = min(pause, 50*time.Microsecond)
+		}
+		timer.Reset(pause)
+		select {
+		case <-timer.C:
+		case <-e.quit:
+			return
+		}
+	}
+}
+
+// busy reports whether the harvester has something to do or to wait for.
+func (e *engine[E, S]) busy() bool {
+	if e.count.pending.Load() > 0 {
+		return true
+	}
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if len(e.growing) > 0 || len(e.spoilt) > 0 {
+		return true
+	}
+	for _, s := range e.streams {
+		s.mu.Lock()
+		dead := s.dead
+		s.mu.Unlock()
+		if dead {
+			return true
+		}
+	}
+	return false
+}
+
+// housekeep makes and frees events, off everybody's hot path.
+func (e *engine[E, S]) housekeep() {
+	e.mu.Lock()
+	growing, spoilt := e.growing, e.spoilt
+	e.growing, e.spoilt = nil, nil
+	var dead []*stream[E, S]
+	for handle, s := range e.streams {
+		s.mu.Lock()
+		if s.dead && len(s.pending) == 0 && s.innermost < 0 && s.idleWindows() {
+			dead = append(dead, s)
+			delete(e.streams, handle)
+		}
+		s.mu.Unlock()
+	}
+	e.mu.Unlock()
+	for _, s := range growing {
+		if e.refuse() != nil {
+			break
+		}
+		if err := s.grow(); err != nil {
+			s.mu.Lock()
+			s.growing = false
+			s.mu.Unlock()
+			if !errors.Is(err, events.ErrFull) {
+				e.noteFault(err)
+				e.failures.add(err)
+			}
+		}
+	}
+	for _, x := range spoilt {
+		e.destroyStamps(x.window)
+		if e.refuse() != nil {
+			continue
+		}
+		if err := e.newStamps(x.window); err != nil {
+			e.noteFault(err)
+			e.failures.add(err)
+			e.unreserve(1)
+			continue
+		}
+		x.stream.mu.Lock()
+		x.stream.push(x.window)
+		x.stream.mu.Unlock()
+	}
+	for _, s := range dead {
+		for _, w := range s.windows {
+			e.destroyStamps(w)
+		}
+		e.unreserve(len(s.windows))
+	}
+}
+
+// idleWindows reports whether every window of the stream is free. The lock is
+// held.
+func (s *stream[E, S]) idleWindows() bool {
+	return s.free == len(s.windows) && !s.growing
+}
+
+func (e *engine[E, S]) snapshot() []*stream[E, S] {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	all := make([]*stream[E, S], 0, len(e.streams))
+	for _, s := range e.streams {
+		all = append(all, s)
+	}
+	return all
+}
+
+// wait implements core.
+func (e *engine[E, S]) wait(ctx context.Context, seq uint64) (Span, error) {
+	out, changed := e.results.get(seq)
+	if changed == nil {
+		return out.span, out.err
+	}
+	e.eager.Add(1)
+	defer e.eager.Add(-1)
+	e.harvest.try(true)
+	for {
+		if out, changed = e.results.get(seq); changed == nil {
+			return out.span, out.err
+		}
+		e.nudge()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return Span{}, fmt.Errorf("profiler: waiting for a window on %s: %w", e.api.Backend(), ctx.Err())
+		}
+	}
+}
+
+// flush implements core.
+func (e *engine[E, S]) flush(ctx context.Context) error {
+	target := e.lastSeq.Load()
+	e.eager.Add(1)
+	defer e.eager.Add(-1)
+	pause := 20 * time.Microsecond
+	for {
+		e.harvest.try(true)
+		if !e.unread(target) {
+			return nil
+		}
+		if e.closed.Load() {
+			return errClosed
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("profiler: flushing windows on %s: %w", e.api.Backend(), ctx.Err())
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, time.Millisecond)
+	}
+}
+
+// unread reports whether a window stopped at or before seq is pending.
+func (e *engine[E, S]) unread(seq uint64) bool {
+	for _, s := range e.snapshot() {
+		s.mu.Lock()
+		older := slices.ContainsFunc(s.pending, func(w *window[E]) bool { return w.seq <= seq })
+		s.mu.Unlock()
+		if older {
+			return true
+		}
+	}
+	return e.harvest.holds(seq)
+}
+
+// fail implements core.
+func (e *engine[E, S]) fail(err error) {
+	for _, s := range e.snapshot() {
+		s.failOpen(err)
+	}
+}
+
+// close implements core.
+func (e *engine[E, S]) close() error {
+	if e.closed.Swap(true) {
+		return nil
+	}
+	for _, s := range e.snapshot() {
+		s.abandonOpen()
+	}
+	// What is stopped is read back, as far as the device is done in time.
+	deadline := time.Now().Add(e.cfg.closeTimeout)
+	e.eager.Add(1)
+	e.nudge()
+	for e.fault.Load() == nil && e.count.pending.Load() > 0 && time.Now().Before(deadline) {
+		time.Sleep(50 * time.Microsecond)
+	}
+	close(e.quit)
+	if !e.join(deadline) || !e.harvest.last(deadline) {
+		// A call into the driver does not return. What it holds cannot be freed.
+		e.failures.add(fmt.Errorf("profiler: %w: a call into %s's driver has not returned within %v of Close; its events are left to the process",
+			events.ErrExpired, e.api.Backend(), e.cfg.closeTimeout))
+		return e.failures.join()
+	}
+	for _, s := range e.snapshot() {
+		e.end(s)
+	}
+	e.failures.add(e.harvest.placer.close())
+	for _, r := range e.sinks {
+		if !r.stop(time.Until(deadline)) {
+			e.failures.add(fmt.Errorf("profiler: a sink: %w: it did not return within %v of Close", events.ErrExpired, e.cfg.closeTimeout))
+		}
+	}
+	return e.failures.join()
+}
+
+// join waits for the harvester to end, a little beyond the deadline if need be.
+func (e *engine[E, S]) join(deadline time.Time) bool {
+	timer := time.NewTimer(max(time.Until(deadline), 100*time.Millisecond))
+	defer timer.Stop()
+	select {
+	case <-e.finished:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// end frees a stream of a closed profiler. Calls in progress find their events
+// destroyed, which the backend tells them.
+func (e *engine[E, S]) end(s *stream[E, S]) {
+	s.abandonOpen()
+	s.mu.Lock()
+	s.ended = true
+	pending, windows := s.pending, s.windows
+	s.pending = nil
+	s.mu.Unlock()
+	reason := errClosed
+	if fault := e.fault.Load(); fault != nil {
+		reason = *fault
+	}
+	for _, w := range pending {
+		e.settle(w.seq, reason)
+	}
+	for _, w := range windows {
+		e.destroyStamps(w)
+	}
+}
+
+// errorLog keeps the first errors of background paths for Close.
+type errorLog struct {
+	mu    sync.Mutex
+	kept  []error
+	count int
+}
+
+const errorsKept = 8
+
+func (l *errorLog) add(err error) {
+	if err == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.count++; len(l.kept) < errorsKept {
+		l.kept = append(l.kept, err)
+	}
+}
+
+func (l *errorLog) join() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := slices.Clone(l.kept)
+	if l.count > len(l.kept) {
+		all = append(all, fmt.Errorf("profiler: and %d more errors", l.count-len(l.kept)))
+	}
+	return errors.Join(all...)
+}

@@ -1,0 +1,128 @@
+package profiler
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"example.com/devevents/events"
+)
+
+// Option changes how New sets a profiler up.
+type Option interface{ apply(*config) }
+
+type optionFunc func(*config)
+
+func (f optionFunc) apply(c *config) { f(c) }
+
+type config struct {
+	windows      int
+	results      int
+	sinks        []Sink
+	sinkQueue    int
+	log          *zap.Logger
+	disabled     bool
+	clock        func() int64
+	anchorEvery  time.Duration
+	poll         time.Duration
+	maxRate      float64
+	closeTimeout time.Duration
+}
+
+func defaults() config {
+	return config{
+		windows:      8192,
+		results:      8192,
+		sinkQueue:    64,
+		log:          zap.NewNop(),
+		anchorEvery:  100 * time.Millisecond,
+		poll:         time.Millisecond,
+		maxRate:      600e-6,
+		closeTimeout: 2 * time.Second,
+	}
+}
+
+func (c *config) check() error {
+	var wrong []error
+	bad := func(format string, args ...any) {
+		wrong = append(wrong, fmt.Errorf("profiler: %w: "+format, append([]any{events.ErrInvalid}, args...)...))
+	}
+	if c.windows < 1 {
+		bad("at most %d windows at a time; at least 1", c.windows)
+	}
+	if c.results < 1 {
+		bad("%d results kept; at least 1", c.results)
+	}
+	if c.sinkQueue < 1 {
+		bad("a sink queue of %d batches; at least 1", c.sinkQueue)
+	}
+	if c.anchorEvery <= 0 || c.poll <= 0 || c.closeTimeout <= 0 {
+		bad("intervals must be positive: anchors every %v, polls every %v, close within %v", c.anchorEvery, c.poll, c.closeTimeout)
+	}
+	if c.maxRate <= 0 || c.maxRate > 0.1 {
+		bad("a clock rate difference of %v; more than 0 and at most 0.1", c.maxRate)
+	}
+	for i, sink := range c.sinks {
+		if sink == nil {
+			bad("sink %d is nil", i)
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// WithWindows bounds the windows that are open or not read back yet, over all
+// streams. Each holds two events of the device. A start beyond the bound is
+// dropped and counted. Default 8192.
+func WithWindows(n int) Option { return optionFunc(func(c *config) { c.windows = n }) }
+
+// WithResults sets for how many windows a result is kept for Measurement.Wait:
+// the n stopped last. Older ones are ErrExpired. Default 8192.
+func WithResults(n int) Option { return optionFunc(func(c *config) { c.results = n }) }
+
+// WithSink adds a receiver of finished spans. May be given several times.
+func WithSink(s Sink) Option { return optionFunc(func(c *config) { c.sinks = append(c.sinks, s) }) }
+
+// WithSinkQueue bounds how many batches wait for each sink; beyond that the
+// sink's oldest batch is dropped and counted. Default 64.
+func WithSinkQueue(n int) Option { return optionFunc(func(c *config) { c.sinkQueue = n }) }
+
+// WithLogger sets the logger. Nothing is logged per window. Default: silent.
+func WithLogger(log *zap.Logger) Option {
+	return optionFunc(func(c *config) {
+		if log != nil {
+			c.log = log
+		}
+	})
+}
+
+// WithDisabled makes a profiler that does nothing: no events are made, and every
+// token is inert. For a switch in a service's configuration.
+func WithDisabled(disabled bool) Option { return optionFunc(func(c *config) { c.disabled = disabled }) }
+
+// WithHostClock replaces the host's monotonic clock (nanoseconds from any
+// origin), for simulated devices whose time is not the machine's.
+func WithHostClock(now func() int64) Option { return optionFunc(func(c *config) { c.clock = now }) }
+
+// WithAnchorInterval sets how often the two clocks are compared while windows
+// are open or unread: more often narrows the bound and costs about 25
+// microseconds of host time and four events on the device each. Default 100 ms.
+func WithAnchorInterval(d time.Duration) Option {
+	return optionFunc(func(c *config) { c.anchorEvery = d })
+}
+
+// WithPollInterval sets how often finished windows are looked for while there
+// are unread ones and nobody waits. Default 1 ms.
+func WithPollInterval(d time.Duration) Option { return optionFunc(func(c *config) { c.poll = d }) }
+
+// WithMaxClockRate sets the largest difference between the rates of the host's
+// and the device's clock that placement allows for. Crystals differ by tens of
+// ppm, and time daemons may slew the host by 500 ppm. Default 600e-6.
+func WithMaxClockRate(r float64) Option { return optionFunc(func(c *config) { c.maxRate = r }) }
+
+// WithCloseTimeout bounds Close: how long it waits for windows that are stopped
+// and not read back, and for sinks. Default 2 s.
+func WithCloseTimeout(d time.Duration) Option {
+	return optionFunc(func(c *config) { c.closeTimeout = d })
+}

@@ -17,12 +17,12 @@ import (
 
 // engine is a profiler with its vendor's types.
 type engine[E any, S comparable] struct {
-	api     events.EventApi[E, S]
-	cfg     config
-	query   events.Querier[E]
-	rounds  events.RoundQuerier[E]
-	asker   events.CaptureAsker[S]
-	errFull error
+	api    events.EventApi[E, S]
+	cfg    config
+	query  events.Querier[E]
+	rounds events.RoundQuerier[E]
+	asker  events.CaptureAsker[S]
+	full   *nowhere
 	// asksAtStart: elapsed on an event that was recorded in a capture would read
 	// older stamps, so a capture that ends before Stop must be seen too.
 	asksAtStart bool
@@ -30,19 +30,24 @@ type engine[E any, S comparable] struct {
 	base  time.Time
 	clock func() int64 // nil: the machine's
 
-	lastID, lastSeq atomic.Uint64
-	count           counters
-	fault           atomic.Pointer[error]
-	closed          atomic.Bool
-	prepared        atomic.Int64 // windows that events exist for, or are being made for
+	lastStream atomic.Uint64
+	count      counters
+	fault      atomic.Pointer[nowhere]
+	closed     atomic.Bool
+	prepared   atomic.Int64 // windows that events exist for, or are being made for
 
-	results *results
+	changes bell
 	sinks   []*sinkRunner
 
-	mu      sync.RWMutex // streams, and what is asked of the harvester
+	mu      sync.RWMutex // taken before a stream's lock, never after
 	streams map[S]*stream[E, S]
-	growing []*stream[E, S]
-	spoilt  []spoiltWindow[E, S]
+	past    tally // of streams that are gone
+
+	asks struct { // what is asked of the harvester; taken after every other lock
+		sync.Mutex
+		growing []*stream[E, S]
+		spoilt  []spoiltWindow[E, S]
+	}
 
 	harvest  harvest[E, S]
 	idle     atomic.Bool
@@ -64,8 +69,7 @@ var errClosed = fmt.Errorf("profiler: %w", events.ErrClosed)
 func newEngine[E any, S comparable](api events.EventApi[E, S], cfg config) (*engine[E, S], error) {
 	e := &engine[E, S]{
 		api: api, cfg: cfg, base: time.Now(), clock: cfg.clock,
-		errFull:  fmt.Errorf("profiler: %w: every prepared window is open or unread (at most %d)", events.ErrFull, cfg.windows),
-		results:  newResults(cfg.results),
+		full:     &nowhere{fmt.Errorf("profiler: %w: every prepared window is open or unread (at most %d)", events.ErrFull, cfg.windows)},
 		streams:  map[S]*stream[E, S]{},
 		wakeup:   make(chan struct{}, 1),
 		quit:     make(chan struct{}),
@@ -103,17 +107,29 @@ func (e *engine[E, S]) now() int64 {
 }
 
 func (e *engine[E, S]) origin() time.Time { return e.base }
-func (e *engine[E, S]) stats() Stats      { return e.count.snapshot() }
+func (e *engine[E, S]) stats() Stats      { return e.count.snapshot(e.tally()) }
+
+func (e *engine[E, S]) tally() tally {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	sum := e.past
+	for _, s := range e.streams {
+		s.mu.Lock()
+		sum.add(s.count)
+		s.mu.Unlock()
+	}
+	return sum
+}
+
+// unreadNow is the number of windows that are stopped and have no outcome yet.
+func (e *engine[E, S]) unreadNow() int { return e.tally().unread + int(e.count.placing.Load()) }
 
 // refuse says why no window can be opened any more.
-func (e *engine[E, S]) refuse() error {
+func (e *engine[E, S]) refuse() *nowhere {
 	if e.closed.Load() {
-		return errClosed
+		return closed
 	}
-	if fault := e.fault.Load(); fault != nil {
-		return *fault
-	}
-	return nil
+	return e.fault.Load()
 }
 
 // noteFault remembers that the device has failed for good.
@@ -121,8 +137,7 @@ func (e *engine[E, S]) noteFault(err error) {
 	if !errors.Is(err, events.ErrDeviceFault) && !errors.Is(err, events.ErrContextLost) {
 		return
 	}
-	wrapped := fmt.Errorf("profiler: the device failed: %w", err)
-	if e.fault.CompareAndSwap(nil, &wrapped) {
+	if e.fault.CompareAndSwap(nil, &nowhere{fmt.Errorf("profiler: the device failed: %w", err)}) {
 		e.cfg.log.Error("the device has failed; profiling stops, and every window resolves with this error",
 			zap.String("backend", e.api.Backend()), zap.Error(err))
 		e.nudge()
@@ -177,7 +192,7 @@ func (e *engine[E, S]) reached(s *stamp[E]) (bool, error) {
 // lane finds or makes the stream's windows, for one more track.
 func (e *engine[E, S]) lane(handle S) (lane, error) {
 	if reason := e.refuse(); reason != nil {
-		return nil, reason
+		return nil, reason.err
 	}
 	e.mu.Lock()
 	s, known := e.streams[handle]
@@ -231,6 +246,8 @@ func (e *engine[E, S]) reserve(n int) int {
 	}
 }
 
+func (e *engine[E, S]) unprepared() int { return e.cfg.windows - int(e.prepared.Load()) }
+
 func (e *engine[E, S]) unreserve(n int) { e.prepared.Add(-int64(n)) }
 
 // newStamps makes a window's two events.
@@ -243,37 +260,38 @@ func (e *engine[E, S]) newStamps(w *window[E]) error {
 	if err != nil {
 		return errors.Join(err, e.api.EventDestroy(a))
 	}
-	w.own = [2]*stamp[E]{{event: a}, {event: b}}
+	w.own = [2]stamp[E]{{event: a}, {event: b}}
+	w.made = true
 	return nil
 }
 
 func (e *engine[E, S]) destroyStamps(w *window[E]) {
-	for _, s := range w.own {
-		if s == nil {
-			continue
-		}
-		if err := e.api.EventDestroy(s.event); err != nil {
+	if !w.made {
+		return
+	}
+	for i := range w.own {
+		if err := e.api.EventDestroy(w.own[i].event); err != nil {
 			e.noteFault(err)
 			e.count.destroyFailed.Add(1)
 			e.failures.add(err)
 		}
 	}
-	w.own = [2]*stamp[E]{}
+	w.made = false
 }
 
 func (e *engine[E, S]) wantGrowth(s *stream[E, S]) {
-	e.mu.Lock()
-	e.growing = append(e.growing, s)
-	e.mu.Unlock()
+	e.asks.Lock()
+	e.asks.growing = append(e.asks.growing, s)
+	e.asks.Unlock()
 	e.nudge()
 }
 
 // respoil asks for new events for a window whose own must not be used again.
 // The stream's lock is held.
 func (e *engine[E, S]) respoil(s *stream[E, S], w *window[E]) {
-	e.mu.Lock()
-	e.spoilt = append(e.spoilt, spoiltWindow[E, S]{s, w})
-	e.mu.Unlock()
+	e.asks.Lock()
+	e.asks.spoilt = append(e.asks.spoilt, spoiltWindow[E, S]{s, w})
+	e.asks.Unlock()
 	e.nudge()
 }
 
@@ -287,16 +305,14 @@ func (e *engine[E, S]) nudge() {
 	}
 }
 
-// settle gives a pending window its outcome without a span.
-func (e *engine[E, S]) settle(seq uint64, err error) {
-	e.count.pending.Add(-1)
+// settle gives a stopped window its outcome without a span.
+func (e *engine[E, S]) settle(r *results, position uint64, err error) {
 	if errors.Is(err, events.ErrCapturing) {
 		e.count.captured.Add(1)
 	} else {
 		e.count.failed.Add(1)
 	}
-	e.results.put(seq, Span{}, err)
-	e.results.wake()
+	r.put(position, Span{}, err)
 }
 
 // run is the harvester: it reads windows back while there are any, and sleeps
@@ -335,19 +351,22 @@ func (e *engine[E, S]) run() {
 
 // busy reports whether the harvester has something to do or to wait for.
 func (e *engine[E, S]) busy() bool {
-	if e.count.pending.Load() > 0 {
+	if e.count.placing.Load() > 0 {
+		return true
+	}
+	e.asks.Lock()
+	asked := len(e.asks.growing) > 0 || len(e.asks.spoilt) > 0
+	e.asks.Unlock()
+	if asked {
 		return true
 	}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	if len(e.growing) > 0 || len(e.spoilt) > 0 {
-		return true
-	}
 	for _, s := range e.streams {
 		s.mu.Lock()
-		dead := s.dead
+		work := s.dead || s.count.unread > 0
 		s.mu.Unlock()
-		if dead {
+		if work {
 			return true
 		}
 	}
@@ -356,15 +375,18 @@ func (e *engine[E, S]) busy() bool {
 
 // housekeep makes and frees events, off everybody's hot path.
 func (e *engine[E, S]) housekeep() {
+	e.asks.Lock()
+	growing, spoilt := e.asks.growing, e.asks.spoilt
+	e.asks.growing, e.asks.spoilt = nil, nil
+	e.asks.Unlock()
 	e.mu.Lock()
-	growing, spoilt := e.growing, e.spoilt
-	e.growing, e.spoilt = nil, nil
 	var dead []*stream[E, S]
 	for handle, s := range e.streams {
 		s.mu.Lock()
-		if s.dead && len(s.pending) == 0 && s.innermost < 0 && s.idleWindows() {
+		if s.dead && s.count.unread == 0 && s.innermost < 0 && s.idleWindows() {
 			dead = append(dead, s)
 			delete(e.streams, handle)
+			e.past.add(s.count)
 		}
 		s.mu.Unlock()
 	}
@@ -409,30 +431,31 @@ func (e *engine[E, S]) housekeep() {
 // idleWindows reports whether every window of the stream is free. The lock is
 // held.
 func (s *stream[E, S]) idleWindows() bool {
-	return s.free == len(s.windows) && !s.growing
+	return len(s.free) == len(s.windows) && !s.growing
 }
 
-func (e *engine[E, S]) snapshot() []*stream[E, S] {
+func (e *engine[E, S]) snapshot() []*stream[E, S] { return e.appendStreams(nil) }
+
+func (e *engine[E, S]) appendStreams(all []*stream[E, S]) []*stream[E, S] {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	all := make([]*stream[E, S], 0, len(e.streams))
 	for _, s := range e.streams {
 		all = append(all, s)
 	}
 	return all
 }
 
-// wait implements core.
-func (e *engine[E, S]) wait(ctx context.Context, seq uint64) (Span, error) {
-	out, changed := e.results.get(seq)
-	if changed == nil {
+// wait waits for an outcome.
+func (e *engine[E, S]) wait(ctx context.Context, r *results, position uint64) (Span, error) {
+	if out, found := r.get(position); found {
 		return out.span, out.err
 	}
 	e.eager.Add(1)
 	defer e.eager.Add(-1)
 	e.harvest.try(true)
 	for {
-		if out, changed = e.results.get(seq); changed == nil {
+		changed := e.changes.wait()
+		if out, found := r.get(position); found {
 			return out.span, out.err
 		}
 		e.nudge()
@@ -446,18 +469,17 @@ func (e *engine[E, S]) wait(ctx context.Context, seq uint64) (Span, error) {
 
 // flush implements core.
 func (e *engine[E, S]) flush(ctx context.Context) error {
-	target := e.lastSeq.Load()
+	tails := map[*stream[E, S]]uint64{}
+	for _, s := range e.snapshot() {
+		s.mu.Lock()
+		tails[s] = s.tail
+		s.mu.Unlock()
+	}
 	e.eager.Add(1)
 	defer e.eager.Add(-1)
 	pause := 20 * time.Microsecond
-	for {
-		e.harvest.try(true)
-		if !e.unread(target) {
-			return nil
-		}
-		if e.closed.Load() {
-			return errClosed
-		}
+	for !e.harvest.finished(tails) {
+		e.nudge()
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("profiler: flushing windows on %s: %w", e.api.Backend(), ctx.Err())
@@ -465,19 +487,7 @@ func (e *engine[E, S]) flush(ctx context.Context) error {
 		}
 		pause = min(2*pause, time.Millisecond)
 	}
-}
-
-// unread reports whether a window stopped at or before seq is pending.
-func (e *engine[E, S]) unread(seq uint64) bool {
-	for _, s := range e.snapshot() {
-		s.mu.Lock()
-		older := slices.ContainsFunc(s.pending, func(w *window[E]) bool { return w.seq <= seq })
-		s.mu.Unlock()
-		if older {
-			return true
-		}
-	}
-	return e.harvest.holds(seq)
+	return nil
 }
 
 // fail implements core.
@@ -499,7 +509,7 @@ func (e *engine[E, S]) close() error {
 	deadline := time.Now().Add(e.cfg.closeTimeout)
 	e.eager.Add(1)
 	e.nudge()
-	for e.fault.Load() == nil && e.count.pending.Load() > 0 && time.Now().Before(deadline) {
+	for e.fault.Load() == nil && e.unreadNow() > 0 && time.Now().Before(deadline) {
 		time.Sleep(50 * time.Microsecond)
 	}
 	close(e.quit)
@@ -541,14 +551,16 @@ func (e *engine[E, S]) end(s *stream[E, S]) {
 	s.ended = true
 	pending, windows := s.pending, s.windows
 	s.pending = nil
+	s.count.unread -= len(pending)
 	s.mu.Unlock()
 	reason := errClosed
 	if fault := e.fault.Load(); fault != nil {
-		reason = *fault
+		reason = fault.err
 	}
 	for _, w := range pending {
-		e.settle(w.seq, reason)
+		e.settle(&s.results, w.position, reason)
 	}
+	e.changes.ring()
 	for _, w := range windows {
 		e.destroyStamps(w)
 	}

@@ -3,6 +3,7 @@ package profiler
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ type harvest[E any, S comparable] struct {
 	placer placer[E, S]
 
 	mu       sync.Mutex
+	streams  []*stream[E, S]
 	complete []reached[E, S]
 	look     []*window[E]
 	waiting  []entry // read back, to be placed when the clocks have been compared again
@@ -33,8 +35,9 @@ type reached[E any, S comparable] struct {
 
 // entry is a window that has been read back.
 type entry struct {
-	seq  uint64
-	span Span
+	results  *results
+	position uint64
+	span     Span
 	placement
 }
 
@@ -73,7 +76,7 @@ func (h *harvest[E, S]) last(deadline time.Time) bool {
 func (h *harvest[E, S]) work(now bool) {
 	e := h.engine
 	if fault := e.fault.Load(); fault != nil {
-		h.failAll(*fault)
+		h.failAll(fault.err)
 	} else {
 		h.collect()
 		if len(h.complete) > 0 || len(h.waiting) > 0 {
@@ -82,31 +85,35 @@ func (h *harvest[E, S]) work(now bool) {
 		for i := range h.complete {
 			h.read(&h.complete[i])
 		}
-		clear(h.complete)
-		h.complete = h.complete[:0]
+		h.giveBack()
 	}
 	h.placeAll(now || len(h.waiting) > placementLimit)
 	h.deliver()
 }
 
-// holds reports whether a window stopped at or before seq waits to be placed.
-func (h *harvest[E, S]) holds(seq uint64) bool {
+// finished reads back what it can and reports whether every window has an outcome
+// that was stopped at or before the given position of its stream.
+func (h *harvest[E, S]) finished(tails map[*stream[E, S]]uint64) bool {
 	if !h.mu.TryLock() {
-		return true // being worked on: look again
+		return false // somebody is at it: look again
 	}
 	defer h.mu.Unlock()
-	for i := range h.waiting {
-		if h.waiting[i].seq <= seq {
-			return true
+	h.work(true)
+	for s, tail := range tails {
+		s.mu.Lock()
+		unread := len(s.pending) > 0 && s.pending[0].position <= tail
+		s.mu.Unlock()
+		if unread || slices.ContainsFunc(h.waiting, func(w entry) bool { return w.results == &s.results && w.position <= tail }) {
+			return false
 		}
 	}
-	return false
+	return true
 }
 
 // collect finds the windows that the device has reached.
 func (h *harvest[E, S]) collect() {
 	e := h.engine
-	streams := e.snapshot()
+	h.streams = e.appendStreams(h.streams[:0])
 	var round events.Round
 	opened := false
 	defer func() {
@@ -114,9 +121,14 @@ func (h *harvest[E, S]) collect() {
 			e.noteFault(e.rounds.RoundEnd(round))
 		}
 	}()
-	for _, s := range streams {
+	for _, s := range h.streams {
+		h.look = h.look[:0]
 		s.mu.Lock()
-		h.look = append(h.look[:0], s.pending...)
+		for _, w := range s.pending {
+			if w.ready.Load() {
+				h.look = append(h.look, w)
+			}
+		}
 		s.mu.Unlock()
 		if len(h.look) == 0 {
 			continue
@@ -131,20 +143,31 @@ func (h *harvest[E, S]) collect() {
 		}
 		before := len(h.complete)
 		h.collectStream(s, round)
-		if n := len(h.complete) - before; n > 0 {
-			s.mu.Lock()
-			kept := s.pending[:0]
-			for _, w := range s.pending {
-				if w.state == windowPending {
-					kept = append(kept, w)
-				}
-			}
-			clear(s.pending[len(kept):])
-			s.pending = kept
-			s.mu.Unlock()
+		if len(h.complete) > before {
+			s.compact()
 		}
 	}
 	clear(h.look)
+	clear(h.streams)
+}
+
+// compact takes the windows out of the stopped ones that were found reached.
+func (s *stream[E, S]) compact() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept := s.pending[:0]
+	settled := 0
+	for i, w := range s.pending {
+		if w.taken {
+			continue
+		}
+		kept = append(kept, w)
+		if i < s.settled {
+			settled++
+		}
+	}
+	clear(s.pending[len(kept):])
+	s.pending, s.settled = kept, settled
 }
 
 // collectStream asks about one stream's stopped windows, oldest first and in
@@ -172,9 +195,9 @@ func (h *harvest[E, S]) collectStream(s *stream[E, S], round events.Round) {
 		for j, w := range todo {
 			switch {
 			case j == i:
-				h.settle(s, w, seen, err)
+				h.take(s, w, seen, err)
 			case err == nil && w.position < note:
-				h.settle(s, w, seen, nil)
+				h.take(s, w, seen, nil)
 			default:
 				kept = append(kept, w)
 			}
@@ -183,10 +206,8 @@ func (h *harvest[E, S]) collectStream(s *stream[E, S], round events.Round) {
 	}
 }
 
-func (h *harvest[E, S]) settle(s *stream[E, S], w *window[E], seen int64, err error) {
-	s.mu.Lock()
-	w.state = windowClosing
-	s.mu.Unlock()
+func (h *harvest[E, S]) take(s *stream[E, S], w *window[E], seen int64, err error) {
+	w.taken = true
 	h.complete = append(h.complete, reached[E, S]{s, w, seen, err})
 }
 
@@ -198,7 +219,7 @@ func (h *harvest[E, S]) ask(w *window[E], round events.Round) (bool, error) {
 	return h.engine.reached(w.end)
 }
 
-// read turns a reached window into an entry, and gives its events back.
+// read turns a reached window into an entry.
 func (h *harvest[E, S]) read(r *reached[E, S]) {
 	e, w := h.engine, r.window
 	err := r.err
@@ -206,25 +227,51 @@ func (h *harvest[E, S]) read(r *reached[E, S]) {
 	if err == nil {
 		took, err = e.api.EventElapsed(w.start.event, w.end.event)
 	}
-	next := entry{seq: w.seq, span: Span{ID: w.id, Parent: w.parent, Depth: w.depth, Name: w.track.name, Duration: took}}
+	next := entry{
+		results: &r.stream.results, position: w.position,
+		span: Span{ID: w.id, Parent: w.parent, Depth: int(w.depth), Name: w.track.name, Duration: took},
+	}
 	if err == nil {
 		next.placement, err = h.placer.locate(w.start.event, w.began, r.seen, took)
 	}
-	if err != nil {
-		e.noteFault(err)
-		if errors.Is(err, events.ErrCapturing) {
-			w.start.spoilt, w.end.spoilt = true, true
-		}
-	}
-	r.stream.give(w)
-	if err != nil {
-		if fault := e.fault.Load(); fault != nil {
-			err = *fault
-		}
-		e.settle(next.seq, fmt.Errorf("profiler: reading window %d back: %w", next.span.ID, err))
+	if err == nil {
+		e.count.placing.Add(1)
+		h.waiting = append(h.waiting, next)
 		return
 	}
-	h.waiting = append(h.waiting, next)
+	e.noteFault(err)
+	r.err = err
+	if fault := e.fault.Load(); fault != nil {
+		err = fault.err
+	}
+	e.settle(next.results, next.position, fmt.Errorf("profiler: reading window %d back: %w", next.span.ID, err))
+	e.changes.ring()
+}
+
+// giveBack frees the windows that were read, taking each stream's lock once for
+// those that follow each other.
+func (h *harvest[E, S]) giveBack() {
+	var held *stream[E, S]
+	for i := range h.complete {
+		r := &h.complete[i]
+		if r.stream != held {
+			if held != nil {
+				held.mu.Unlock()
+			}
+			held = r.stream
+			held.mu.Lock()
+		}
+		if errors.Is(r.err, events.ErrCapturing) {
+			r.window.start.spoilt, r.window.end.spoilt = true, true
+		}
+		held.count.unread--
+		held.done(r.window)
+	}
+	if held != nil {
+		held.mu.Unlock()
+	}
+	clear(h.complete)
+	h.complete = h.complete[:0]
 }
 
 // placeAll places the windows that an anchor follows, or all of them.
@@ -241,15 +288,15 @@ func (h *harvest[E, S]) placeAll(all bool) {
 		}
 		at, bound, epoch := h.placer.place(w.placement)
 		w.span.Start, w.span.Bound, w.span.Epoch = e.base.Add(time.Duration(at)), bound, epoch
-		e.count.pending.Add(-1)
+		e.count.placing.Add(-1)
 		e.count.finished.Add(1)
-		e.results.put(w.seq, w.span, nil)
+		w.results.put(w.position, w.span, nil)
 		if len(e.sinks) > 0 {
 			h.batch = append(h.batch, w.span)
 		}
 	}
 	if len(kept) < len(h.waiting) {
-		e.results.wake()
+		e.changes.ring()
 	}
 	h.waiting = kept
 }
@@ -272,16 +319,14 @@ func (h *harvest[E, S]) failAll(fault error) {
 	for _, s := range e.snapshot() {
 		s.failOpen(fault)
 		s.mu.Lock()
-		pending := s.pending
-		s.pending = nil
-		for _, w := range pending {
-			w.state = windowClosing
+		for _, w := range s.pending {
+			e.settle(&s.results, w.position, fault)
+			s.done(w)
 		}
+		s.count.unread -= len(s.pending)
+		clear(s.pending)
+		s.pending, s.settled = s.pending[:0], 0
 		s.mu.Unlock()
-		for _, w := range pending {
-			seq := w.seq
-			s.give(w)
-			e.settle(seq, fault)
-		}
 	}
+	e.changes.ring()
 }

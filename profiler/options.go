@@ -34,7 +34,7 @@ type config struct {
 func defaults() config {
 	return config{
 		windows:      8192,
-		results:      8192,
+		results:      1024,
 		sinkQueue:    64,
 		log:          zap.NewNop(),
 		anchorEvery:  100 * time.Millisecond,
@@ -77,8 +77,10 @@ func (c *config) check() error {
 // dropped and counted. Default 8192.
 func WithWindows(n int) Option { return optionFunc(func(c *config) { c.windows = n }) }
 
-// WithResults sets for how many windows a result is kept for Measurement.Wait:
-// the n stopped last. Older ones are ErrExpired. Default 8192.
+// WithResults sets for how many windows of each stream a result is kept for
+// Measurement.Wait: the n stopped last. Older ones are ErrExpired. The memory for
+// them, about 130 bytes each, grows as a stream's windows are stopped. Default
+// 1024.
 func WithResults(n int) Option { return optionFunc(func(c *config) { c.results = n }) }
 
 // WithSink adds a receiver of finished spans. May be given several times.

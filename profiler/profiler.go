@@ -25,9 +25,8 @@ type coreOf[S comparable] interface {
 	laneOf(stream S) lane
 }
 
-// core is what tokens and results need of a profiler.
+// core is a profiler without its types.
 type core interface {
-	wait(ctx context.Context, seq uint64) (Span, error)
 	flush(ctx context.Context) error
 	fail(err error)
 	close() error
@@ -43,6 +42,35 @@ type lane interface {
 	abandon(w Window) error
 	release()
 }
+
+// outcome is where a stopped window's result will be.
+type outcome interface {
+	wait(ctx context.Context, position uint64) (Span, error)
+}
+
+// nowhere is the lane of an inert token: every use answers with its reason. The
+// reasons that come again and again have one each, made beforehand, so that a
+// refused start allocates no more than a granted one.
+type nowhere struct{ err error }
+
+var (
+	disabled   = &nowhere{errDisabled}
+	closed     = &nowhere{errClosed}
+	stale      = &nowhere{errStale}
+	captured   = &nowhere{errCaptured}
+	lastTrack  = &nowhere{errTrackClosed}
+	zeroWindow = &nowhere{errZero}
+	elsewhere  = &nowhere{errOtherStream}
+)
+
+func (n *nowhere) window() Window                             { return Window{lane: n} }
+func (n *nowhere) measurement(id uint64) Measurement          { return Measurement{outcome: n, id: id} }
+func (n *nowhere) start(*Track) Window                        { return n.window() }
+func (n *nowhere) stop(w Window) Measurement                  { return n.measurement(w.id) }
+func (n *nowhere) lap(w Window) (Measurement, Window)         { return n.measurement(w.id), n.window() }
+func (n *nowhere) abandon(Window) error                       { return nil }
+func (n *nowhere) release()                                   {}
+func (n *nowhere) wait(context.Context, uint64) (Span, error) { return Span{}, n.err }
 
 // New makes a profiler for one device. It takes the first comparison of the two
 // clocks, so it initialises the device and may wait some hundred microseconds
@@ -81,19 +109,22 @@ func (p *Profiler[S]) Track(stream S, name string) *Track {
 		return nil
 	}
 	l, err := p.core.lane(stream)
+	if err != nil {
+		l = &nowhere{err}
+	}
 	return &Track{lane: l, name: name, err: err}
 }
 
 // Start opens a window on stream, which is looked up; a Track is faster.
 func (p *Profiler[S]) Start(stream S) Window {
 	if p == nil {
-		return Window{err: errDisabled}
+		return disabled.window()
 	}
 	l := p.core.laneOf(stream)
 	if l == nil {
 		var err error
 		if l, err = p.core.lane(stream); err != nil {
-			return Window{err: err}
+			return (&nowhere{err}).window()
 		}
 	}
 	return l.start(unnamed)
@@ -103,16 +134,36 @@ var unnamed = &Track{}
 
 // Stop closes a window opened with Start on the same stream.
 func (p *Profiler[S]) Stop(stream S, w Window) Measurement {
-	switch {
-	case p == nil:
-		return Measurement{err: errDisabled}
-	case w.lane == nil:
-		return Measurement{err: w.Err()}
-	case p.core.laneOf(stream) != w.lane:
-		return Measurement{err: fmt.Errorf("profiler: %w: the window was opened on another stream", events.ErrInvalid)}
+	if p == nil {
+		return disabled.measurement(0)
+	}
+	return stopOn(p.core.laneOf(stream), w)
+}
+
+// stopOn stops a window that was opened on the given lane.
+func stopOn(l lane, w Window) Measurement {
+	if wrong := w.misplaced(l); wrong != nil {
+		return wrong.measurement(w.id)
 	}
 	return w.lane.stop(w)
 }
+
+// misplaced refuses a token that was opened on another lane than the given one.
+// An inert token fits anywhere.
+func (w Window) misplaced(l lane) *nowhere {
+	switch {
+	case w.lane == nil:
+		return zeroWindow
+	case w.id != 0 && w.lane != l:
+		return elsewhere
+	}
+	return nil
+}
+
+var (
+	errZero        = fmt.Errorf("profiler: %w: a zero window was never opened", events.ErrInvalid)
+	errOtherStream = fmt.Errorf("profiler: %w: the window was opened on another stream", events.ErrInvalid)
+)
 
 // Fail makes every open window invalid: when it is stopped it resolves to err
 // instead of a time, so that work which failed early never looks fast.
@@ -198,8 +249,8 @@ func (t *Track) Err() error {
 // waits nor allocates. If it cannot be opened the token is inert, and Err of the
 // token says why; stopping it is harmless.
 func (t *Track) Start() Window {
-	if t == nil || t.lane == nil || t.closed.Load() {
-		return Window{err: t.Err()}
+	if t == nil || t.closed.Load() {
+		return (&nowhere{t.Err()}).window()
 	}
 	return t.lane.start(t)
 }
@@ -207,33 +258,37 @@ func (t *Track) Start() Window {
 // Stop closes a window and returns at once; the result comes later. A token that
 // was used before, or never issued, gives a Measurement with ErrInvalid.
 func (t *Track) Stop(w Window) Measurement {
-	if w.lane == nil {
-		return Measurement{err: w.Err()}
+	if t == nil {
+		return disabled.measurement(0)
 	}
-	if t != nil && t.lane != w.lane {
-		return Measurement{err: fmt.Errorf("profiler: %w: the window was opened on another stream", events.ErrInvalid)}
-	}
-	return w.lane.stop(w)
+	return stopOn(t.lane, w)
 }
 
 // Lap closes a window and opens the next at the same instant, on one shared
-// timestamp, so that no time falls between the two.
+// timestamp, so that no time falls between the two. If the window is inert, only
+// the next is opened.
 func (t *Track) Lap(w Window) (Measurement, Window) {
-	if w.lane == nil {
-		return Measurement{err: w.Err()}, t.Start()
+	if t == nil {
+		return disabled.measurement(0), disabled.window()
 	}
-	if t != nil && t.lane != w.lane {
-		err := fmt.Errorf("profiler: %w: the window was opened on another stream", events.ErrInvalid)
-		return Measurement{err: err}, Window{err: err}
+	if wrong := w.misplaced(t.lane); wrong != nil {
+		return wrong.measurement(w.id), wrong.window()
+	}
+	if w.id == 0 {
+		return w.lane.stop(w), t.Start()
 	}
 	return w.lane.lap(w)
 }
 
 // Abandon drops a window: nothing is measured. Abandoning an inert token does
-// nothing; one that was stopped already is ErrInvalid.
+// nothing; one that was stopped already, or opened on another stream, is
+// ErrInvalid.
 func (t *Track) Abandon(w Window) error {
-	if w.lane == nil {
+	if t == nil || w.lane == nil {
 		return nil
+	}
+	if wrong := w.misplaced(t.lane); wrong != nil {
+		return wrong.err
 	}
 	return w.lane.abandon(w)
 }
@@ -241,7 +296,7 @@ func (t *Track) Abandon(w Window) error {
 // Close gives the track up. The events of a stream are freed when its last track
 // is closed and its windows are read back. It is idempotent.
 func (t *Track) Close() {
-	if t == nil || t.lane == nil || t.closed.Swap(true) {
+	if t == nil || t.closed.Swap(true) {
 		return
 	}
 	t.lane.release()
@@ -251,29 +306,30 @@ func (t *Track) Close() {
 // the work ends. The zero value is inert.
 type Window struct {
 	lane lane
-	id   uint64
+	id   uint64 // 0 for an inert token
 	slot int32
-	err  error
 }
 
 // Err says why the token is inert; nil for an open window.
 func (w Window) Err() error {
-	if w.lane == nil && w.err == nil {
-		return fmt.Errorf("profiler: %w: a zero window was never opened", events.ErrInvalid)
+	if w.lane == nil {
+		return errZero
 	}
-	return w.err
+	if n, ok := w.lane.(*nowhere); ok {
+		return n.err
+	}
+	return nil
 }
 
-// ID numbers windows from 1 within one profiler; 0 for an inert token. Span.ID
-// and Span.Parent are such numbers.
+// ID is unique within one profiler and grows with the starts on one stream; 0 for
+// an inert token. Span.ID and Span.Parent are such numbers.
 func (w Window) ID() uint64 { return w.id }
 
 // Measurement is a window that was stopped.
 type Measurement struct {
-	core core
-	id   uint64
-	seq  uint64 // the number of its stop, which results are kept by
-	err  error
+	outcome  outcome
+	id       uint64
+	position uint64
 }
 
 // ID is the window's number; 0 if it was never open.
@@ -285,18 +341,15 @@ func (m Measurement) ID() uint64 { return m.id }
 // stream was being captured; ErrExpired if the result was kept for as many
 // windows as promised; ErrClosed if the profiler ended first.
 func (m Measurement) Wait(ctx context.Context) (Span, error) {
-	if m.err != nil {
-		return Span{}, m.err
-	}
-	if m.core == nil {
+	if m.outcome == nil {
 		return Span{}, fmt.Errorf("profiler: %w: a zero measurement", events.ErrInvalid)
 	}
-	return m.core.wait(ctx, m.seq)
+	return m.outcome.wait(ctx, m.position)
 }
 
 // Span is a finished window.
 type Span struct {
-	ID     uint64 // from 1, in the order of starts
+	ID     uint64 // unique in the profiler; grows with the starts on one stream
 	Parent uint64 // the innermost window open on the stream when this one opened; 0 if none
 	Depth  int    // how many windows it lay in
 	Name   string // of its track
@@ -337,19 +390,37 @@ type Stats struct {
 	DestroyFailed  uint64 // events that could not be destroyed
 }
 
-// counters are the Stats that are counted.
+// counters are the Stats that are counted off the hot path. What Start and Stop
+// count is in each stream's tally.
 type counters struct {
-	started, finished, failed, abandoned, captured, dropped atomic.Uint64
-	open, pending                                           atomic.Int64
-	sinkDropped, sinkFailed                                 atomic.Uint64
-	anchors, anchorsMissed, contradictions, destroyFailed   atomic.Uint64
+	finished, failed, captured                            atomic.Uint64
+	placing                                               atomic.Int64 // read back, not placed yet
+	sinkDropped, sinkFailed                               atomic.Uint64
+	anchors, anchorsMissed, contradictions, destroyFailed atomic.Uint64
 }
 
-func (c *counters) snapshot() Stats {
+// tally is what one stream counts, under its lock: an atomic counter shared by
+// all streams would cost more than the lock does.
+type tally struct {
+	started, failed, abandoned, captured, dropped uint64
+	open, unread                                  int
+}
+
+func (t *tally) add(o tally) {
+	t.started += o.started
+	t.failed += o.failed
+	t.abandoned += o.abandoned
+	t.captured += o.captured
+	t.dropped += o.dropped
+	t.open += o.open
+	t.unread += o.unread
+}
+
+func (c *counters) snapshot(t tally) Stats {
 	return Stats{
-		Started: c.started.Load(), Finished: c.finished.Load(), Failed: c.failed.Load(),
-		Abandoned: c.abandoned.Load(), Captured: c.captured.Load(), Dropped: c.dropped.Load(),
-		Open: uint64(max(c.open.Load(), 0)), Pending: uint64(max(c.pending.Load(), 0)),
+		Started: t.started, Finished: c.finished.Load(), Failed: t.failed + c.failed.Load(),
+		Abandoned: t.abandoned, Captured: t.captured + c.captured.Load(), Dropped: t.dropped,
+		Open: uint64(t.open), Pending: uint64(t.unread) + uint64(max(c.placing.Load(), 0)),
 		SinkDropped: c.sinkDropped.Load(), SinkFailed: c.sinkFailed.Load(),
 		Anchors: c.anchors.Load(), AnchorsMissed: c.anchorsMissed.Load(),
 		Contradictions: c.contradictions.Load(), DestroyFailed: c.destroyFailed.Load(),

@@ -7,54 +7,89 @@ import (
 	"example.com/devevents/events"
 )
 
-// results keeps the outcomes of the windows stopped last.
+// results keeps the outcomes of the windows stopped last on one stream. It grows
+// with them, up to its limit.
 type results struct {
-	mu   sync.Mutex
-	ring []result
-	// changed is closed and replaced when outcomes are added while somebody waits.
+	mu    sync.Mutex
+	limit int
+	ring  []result
+}
+
+type result struct {
+	position uint64
+	span     Span
+	err      error
+}
+
+const resultsAtFirst = 16
+
+func (r *results) put(position uint64, span Span, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.ring) == 0 {
+		r.ring = make([]result, min(resultsAtFirst, r.limit))
+	}
+	at := r.at(position)
+	for at.position != 0 && len(r.ring) < r.limit {
+		r.grow()
+		at = r.at(position)
+	}
+	if at.position < position {
+		*at = result{position: position, span: span, err: err}
+	}
+}
+
+func (r *results) at(position uint64) *result { return &r.ring[position%uint64(len(r.ring))] }
+
+func (r *results) grow() {
+	old := r.ring
+	r.ring = make([]result, min(2*len(old), r.limit))
+	for _, x := range old {
+		if at := r.at(x.position); x.position > at.position {
+			*at = x
+		}
+	}
+}
+
+// get gives an outcome, if there is one yet.
+func (r *results) get(position uint64) (out result, found bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.ring) == 0 {
+		return out, false
+	}
+	switch at := r.at(position); {
+	case at.position == position:
+		return *at, true
+	case at.position > position:
+		return result{err: fmt.Errorf("profiler: %w: results are kept for the %d windows stopped last on the stream", events.ErrExpired, r.limit)}, true
+	}
+	return out, false
+}
+
+// bell wakes the readers who wait for outcomes.
+type bell struct {
+	mu      sync.Mutex
 	changed chan struct{}
 	waiting bool
 }
 
-type result struct {
-	seq  uint64
-	span Span
-	err  error
-}
-
-func newResults(n int) *results {
-	return &results{ring: make([]result, n), changed: make(chan struct{})}
-}
-
-func (r *results) put(seq uint64, span Span, err error) {
-	r.mu.Lock()
-	if at := &r.ring[seq%uint64(len(r.ring))]; at.seq < seq {
-		*at = result{seq: seq, span: span, err: err}
+// wait gives a channel that closes at the next ring.
+func (b *bell) wait() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.changed == nil {
+		b.changed = make(chan struct{})
 	}
-	r.mu.Unlock()
+	b.waiting = true
+	return b.changed
 }
 
-// wake lets waiting readers look again.
-func (r *results) wake() {
-	r.mu.Lock()
-	if r.waiting {
-		close(r.changed)
-		r.changed, r.waiting = make(chan struct{}), false
+func (b *bell) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.waiting {
+		close(b.changed)
+		b.changed, b.waiting = make(chan struct{}), false
 	}
-	r.mu.Unlock()
-}
-
-// get gives an outcome, or a channel that closes at the next change.
-func (r *results) get(seq uint64) (out result, changed <-chan struct{}) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	at := r.ring[seq%uint64(len(r.ring))]
-	switch {
-	case at.seq == seq:
-		return at, nil
-	case at.seq > seq:
-		return result{err: fmt.Errorf("profiler: %w: results are kept for the %d windows stopped last", events.ErrExpired, len(r.ring))}, nil
-	}
-	r.waiting = true
-	return out, r.changed
 }

@@ -1,9 +1,11 @@
 package profiler
 
 import (
-	"errors"
+	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"example.com/devevents/events"
 )
@@ -27,36 +29,41 @@ type windowState uint8
 const (
 	windowFree windowState = iota
 	windowOpen
-	windowClosing // its end is being recorded
-	windowPending // stopped, not read back
+	windowStopped // its end is recorded, or about to be
 	windowZombie  // read back, but the next window still needs its end stamp
 )
 
 // window is one slot of a stream: a pair of events and what is known of the
 // window that uses them now. The stream's lock guards it.
+//
+// Starts and the harvester usually run on different cores, so what stays the
+// same from use to use lies apart from what each of them writes.
 type window[E any] struct {
-	own   [2]*stamp[E]
-	start *stamp[E] // own[0], or the end of the window before across a lap
-	end   *stamp[E] // own[1]
+	own   [2]stamp[E]
+	index int32
+	made  bool // own holds live events; housekeeping's alone
 
-	state    windowState
+	_ [64]byte
+
 	id       uint64
-	seq      uint64
-	parent   uint64
-	depth    int
+	began    int64     // host clock before the call that recorded the start
+	start    *stamp[E] // of own[0], or the end of the window before across a lap
+	end      *stamp[E] // of own[1]
 	track    *Track
-	began    int64 // host clock before the call that recorded the start
-	position uint64
-	note     uint64 // the stream's tail before the end was recorded
-	failed   error
-	captured bool
-
-	index    int32
+	parent   uint64
+	depth    int32
 	newer    int32 // the chain of open windows, -1 at its ends
 	older    int32
 	lender   int32 // the window whose end is our start, -1 for none
 	lent     bool
-	nextFree int32
+	captured bool
+	state    windowState
+
+	position uint64 // the number of its stop on this stream, from 1
+	note     uint64 // every window before this position was stopped when the end was recorded
+	ready    atomic.Bool
+	taken    bool // found reached; the harvester's alone
+	failed   error
 }
 
 // stream is one stream of the device with its windows.
@@ -66,34 +73,48 @@ type stream[E any, S comparable] struct {
 
 	mu        sync.Mutex
 	windows   []*window[E]
-	firstFree int32 // a queue: the window used longest ago comes first
-	lastFree  int32
-	free      int
+	free      []int32 // a stack: what was used last is still in the caches
 	innermost int32
-	pending   []*window[E] // in the order of their stops
+	pending   []*window[E] // stopped, not read back, in the order of their stops
+	settled   int          // how many of pending, from the first, are known to be ready
 	tail      uint64       // positions given to stopped windows
+	lastID    uint64
+	count     tally
+	results   results
 	tracks    int
 	dead      bool // no track left; reaped when nothing is pending
 	ended     bool // the profiler is closed
 	growing   bool
 }
 
+// streamShift is where the number of a stream stands in its windows' IDs: each
+// counts its own windows without asking the others.
+const streamShift = 40
+
 func newStream[E any, S comparable](e *engine[E, S], handle S) *stream[E, S] {
-	return &stream[E, S]{engine: e, handle: handle, firstFree: -1, lastFree: -1, innermost: -1}
+	return &stream[E, S]{
+		engine: e, handle: handle, innermost: -1,
+		lastID:  e.lastStream.Add(1) << streamShift,
+		results: results{limit: e.cfg.results},
+	}
 }
 
-// grow makes events for another chunk of windows. The events are made without
-// the lock.
+// grow makes events for more windows: a chunk at first, then as many as there
+// are, but at most half of what is left, so that other streams find some too. The
+// events are made without the lock.
 func (s *stream[E, S]) grow() error {
 	e := s.engine
-	n := e.reserve(chunk)
+	s.mu.Lock()
+	have := len(s.windows)
+	s.mu.Unlock()
+	n := e.reserve(max(chunk, min(have, e.unprepared()/2)))
 	if n == 0 {
 		return fmt.Errorf("profiler: %w: %d windows are prepared for over all streams", events.ErrFull, e.cfg.windows)
 	}
 	made := make([]*window[E], 0, n)
 	var failed error
 	for range n {
-		w := &window[E]{newer: -1, older: -1, lender: -1, nextFree: -1}
+		w := &window[E]{newer: -1, older: -1, lender: -1}
 		if failed = e.newStamps(w); failed != nil {
 			break
 		}
@@ -114,29 +135,20 @@ func (s *stream[E, S]) grow() error {
 	return failed
 }
 
-// push puts a window at the end of the free queue. Both events of a free window
-// may still be pending on the device; recording over that is legal.
+// push frees a window. Both events of a free window may still be pending on the
+// device; recording over that is legal.
 func (s *stream[E, S]) push(w *window[E]) {
-	w.state, w.nextFree, w.track, w.failed, w.captured = windowFree, -1, nil, nil, false
-	if s.lastFree < 0 {
-		s.firstFree = w.index
-	} else {
-		s.windows[s.lastFree].nextFree = w.index
-	}
-	s.lastFree = w.index
-	s.free++
+	w.state, w.track, w.failed = windowFree, nil, nil
+	s.free = append(s.free, w.index)
 }
 
 func (s *stream[E, S]) pop() *window[E] {
-	if s.firstFree < 0 {
+	n := len(s.free)
+	if n == 0 {
 		return nil
 	}
-	w := s.windows[s.firstFree]
-	s.firstFree = w.nextFree
-	if s.firstFree < 0 {
-		s.lastFree = -1
-	}
-	s.free--
+	w := s.windows[s.free[n-1]]
+	s.free = s.free[:n-1]
 	return w
 }
 
@@ -146,11 +158,12 @@ func (s *stream[E, S]) open(t *Track, began int64) *window[E] {
 	if w == nil {
 		return nil
 	}
-	w.start, w.end = w.own[0], w.own[1]
+	w.start, w.end = &w.own[0], &w.own[1]
 	w.state, w.track, w.began = windowOpen, t, began
-	w.id = s.engine.lastID.Add(1)
+	s.lastID++
+	w.id = s.lastID
 	w.parent, w.depth = 0, 0
-	w.lender, w.lent = -1, false
+	w.lender, w.lent, w.captured = -1, false, false
 	w.older, w.newer = s.innermost, -1
 	if s.innermost >= 0 {
 		outer := s.windows[s.innermost]
@@ -158,13 +171,13 @@ func (s *stream[E, S]) open(t *Track, began int64) *window[E] {
 		w.parent, w.depth = outer.id, outer.depth+1
 	}
 	s.innermost = w.index
-	s.engine.count.open.Add(1)
+	s.count.open++
 	return w
 }
 
 // unlink takes a window out of the chain of open ones. The lock is held.
 func (s *stream[E, S]) unlink(w *window[E]) {
-	s.engine.count.open.Add(-1)
+	s.count.open--
 	if w.newer >= 0 {
 		s.windows[w.newer].older = w.older
 	} else {
@@ -212,35 +225,34 @@ func (s *stream[E, S]) recycle(w *window[E]) {
 func (s *stream[E, S]) start(t *Track) Window {
 	e := s.engine
 	if reason := e.refuse(); reason != nil {
-		return Window{err: reason}
+		return reason.window()
 	}
-	e.count.started.Add(1)
 	began := e.now()
 	s.mu.Lock()
-	if s.dead {
-		s.mu.Unlock()
-		e.count.dropped.Add(1)
-		return Window{err: fmt.Errorf("profiler: stream: %w", events.ErrClosed)}
+	s.count.started++
+	var w *window[E]
+	if !s.dead {
+		w = s.open(t, began)
 	}
-	w := s.open(t, began)
-	low := s.low()
+	if w == nil {
+		s.count.dropped++
+	}
+	low, dead := s.low(), s.dead
 	s.mu.Unlock()
 	if low {
 		e.wantGrowth(s)
 	}
 	if w == nil {
-		e.count.dropped.Add(1)
-		return Window{err: e.errFull}
+		if dead {
+			return lastTrack.window()
+		}
+		return e.full.window()
 	}
 	token := Window{lane: s, id: w.id, slot: w.index}
 	if err := e.api.EventRecord(w.start.event, s.handle); err != nil {
 		e.noteFault(err)
-		// Close may have taken the window meanwhile, and has counted it then.
-		if w, stale := s.take(token); stale == nil {
-			s.give(w)
-			e.count.failed.Add(1)
-		}
-		return Window{err: fmt.Errorf("profiler: start: %w", err)}
+		s.cancel(token, &s.count.failed)
+		return (&nowhere{fmt.Errorf("profiler: start: %w", err)}).window()
 	}
 	if e.asksAtStart && e.capturing(s.handle) {
 		s.mu.Lock()
@@ -252,154 +264,185 @@ func (s *stream[E, S]) start(t *Track) Window {
 
 // low asks for more windows before they run out. The lock is held.
 func (s *stream[E, S]) low() bool {
-	low := s.free < chunk/2 && !s.growing
+	low := len(s.free) < max(chunk/2, len(s.windows)/4) && !s.growing
 	s.growing = s.growing || low
 	return low
 }
 
-// give is done without the lock.
-func (s *stream[E, S]) give(w *window[E]) {
-	s.mu.Lock()
-	s.done(w)
-	s.mu.Unlock()
-}
-
-// take checks a token and moves its window from open to closing.
-func (s *stream[E, S]) take(t Window) (*window[E], error) {
+// cancel drops an open window and counts why, unless Close has done so already.
+func (s *stream[E, S]) cancel(t Window, why *uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.opened(t)
 	if w == nil {
-		if s.ended {
-			return nil, errClosed
-		}
-		return nil, errStale
+		return false
 	}
-	w.state = windowClosing
-	w.note = s.tail
 	s.unlink(w)
-	return w, nil
+	*why++
+	s.done(w)
+	return true
 }
 
-var errStale = fmt.Errorf("profiler: %w: the token was used before, or never issued", events.ErrInvalid)
+var (
+	errTrackClosed = fmt.Errorf("profiler: %w: every track of the stream is closed", events.ErrClosed)
+	errStale       = fmt.Errorf("profiler: %w: the token was used before, or never issued", events.ErrInvalid)
+	errCaptured    = fmt.Errorf("profiler: %w: its timestamps went into the graph, which is unharmed; measure the graph's launch instead", events.ErrCapturing)
+)
+
+// stale says why a token's window is not open. The lock is held.
+func (s *stream[E, S]) stale() *nowhere {
+	if s.ended {
+		return closed
+	}
+	return stale
+}
 
 // stop implements lane.
 func (s *stream[E, S]) stop(t Window) Measurement {
-	w, err := s.take(t)
-	if err != nil {
-		return Measurement{err: err}
+	s.mu.Lock()
+	w := s.opened(t)
+	if w == nil {
+		why := s.stale()
+		s.mu.Unlock()
+		return why.measurement(t.id)
 	}
-	e := s.engine
-	if err := s.finish(w); err != nil {
-		return Measurement{core: e, id: t.id, err: err}
+	s.unlink(w)
+	position := s.enqueue(w)
+	s.mu.Unlock()
+	if failed := s.finish(w); failed != nil {
+		return failed.measurement(t.id)
 	}
-	return Measurement{core: e, id: t.id, seq: s.queue(w)}
+	return Measurement{outcome: s, id: t.id, position: position}
 }
 
-// finish records a window's end. If that settles the window its outcome is
-// returned, and the window given back.
-func (s *stream[E, S]) finish(w *window[E]) error {
+// enqueue puts a window among the stopped ones before its end is recorded, which
+// saves taking the lock again afterwards. The lock is held.
+//
+// The device passes the windows in the order of their records, which is not the
+// order of their places here when goroutines share the stream. What is certain is
+// that a window found ready now has its record behind it.
+func (s *stream[E, S]) enqueue(w *window[E]) uint64 {
+	for s.settled < len(s.pending) && s.pending[s.settled].ready.Load() {
+		s.settled++
+	}
+	s.tail++
+	w.state, w.taken, w.position = windowStopped, false, s.tail
+	w.note = s.tail
+	if s.settled < len(s.pending) {
+		w.note = s.pending[s.settled].position
+	}
+	w.ready.Store(false)
+	s.pending = append(s.pending, w)
+	s.count.unread++
+	return w.position
+}
+
+// finish records a stopped window's end and makes it ready to be read back. If
+// that settles the window its outcome is returned, and the window given back.
+func (s *stream[E, S]) finish(w *window[E]) *nowhere {
 	e := s.engine
-	err := w.failed
-	if err == nil {
-		if fault := e.fault.Load(); fault != nil {
-			err = *fault
-		}
+	if w.failed != nil {
+		return s.withdraw(w, &nowhere{w.failed})
 	}
-	if err == nil {
-		if err = e.api.EventRecord(w.end.event, s.handle); err != nil {
-			e.noteFault(err)
-			err = fmt.Errorf("profiler: stop: %w", err)
-		}
+	if fault := e.fault.Load(); fault != nil {
+		return s.withdraw(w, fault)
 	}
-	if err != nil {
-		e.count.failed.Add(1)
-		s.give(w)
-		return err
+	if err := e.api.EventRecord(w.end.event, s.handle); err != nil {
+		e.noteFault(err)
+		return s.withdraw(w, &nowhere{fmt.Errorf("profiler: stop: %w", err)})
 	}
 	// Asked after the record: a capture that began before it is then seen.
 	if e.asker != nil && (e.capturing(s.handle) || w.captured) {
-		e.count.captured.Add(1)
-		s.mu.Lock()
-		w.start.spoilt, w.end.spoilt = true, true
-		s.done(w)
-		s.mu.Unlock()
-		return errCaptured
+		return s.withdraw(w, captured)
 	}
+	w.ready.Store(true)
+	e.nudge()
 	return nil
 }
 
-var errCaptured = fmt.Errorf("profiler: %w: its timestamps went into the graph, which is unharmed; measure the graph's launch instead", events.ErrCapturing)
-
-// queue hands a stopped window to the harvester.
-func (s *stream[E, S]) queue(w *window[E]) uint64 {
-	e := s.engine
-	seq := e.lastSeq.Add(1)
-	e.count.pending.Add(1)
+// withdraw takes a window back from the stopped ones. If Close or a fault of the
+// device has settled it meanwhile, that outcome stands.
+func (s *stream[E, S]) withdraw(w *window[E], why *nowhere) *nowhere {
 	s.mu.Lock()
-	if s.ended { // Close has read back for the last time
-		s.done(w)
-		s.mu.Unlock()
-		e.settle(seq, errClosed)
-		return seq
+	defer s.mu.Unlock()
+	i := slices.Index(s.pending, w)
+	if i < 0 {
+		return why
 	}
-	w.seq = seq
-	w.position = s.tail
-	s.tail++
-	w.state = windowPending
-	s.pending = append(s.pending, w)
-	s.mu.Unlock()
-	e.nudge()
-	return seq
+	s.pending = slices.Delete(s.pending, i, i+1)
+	s.settled = min(s.settled, i)
+	s.count.unread--
+	*s.counterOf(why)++
+	if why == captured {
+		w.start.spoilt, w.end.spoilt = true, true
+	}
+	s.results.put(w.position, Span{}, why.err)
+	s.done(w)
+	return why
+}
+
+// counterOf is what a window without a result counts as.
+func (s *stream[E, S]) counterOf(why *nowhere) *uint64 {
+	if why == captured {
+		return &s.count.captured
+	}
+	return &s.count.failed
+}
+
+// wait implements outcome.
+func (s *stream[E, S]) wait(ctx context.Context, position uint64) (Span, error) {
+	return s.engine.wait(ctx, &s.results, position)
 }
 
 // lap implements lane.
 func (s *stream[E, S]) lap(t Window) (Measurement, Window) {
 	e := s.engine
 	if reason := e.refuse(); reason != nil {
-		return s.stop(t), Window{err: reason}
+		return s.stop(t), reason.window()
 	}
-	e.count.started.Add(1)
 	began := e.now()
-	w, next, err := s.succeed(t, began)
-	switch {
-	case err != nil:
-		e.count.dropped.Add(1)
-		return Measurement{err: err}, Window{err: err}
-	case next == nil:
-		e.count.dropped.Add(1)
-		return s.stop(t), Window{err: e.errFull}
-	}
-	token := Window{lane: s, id: next.id, slot: next.index}
-	if err := s.finish(w); err != nil {
-		// There is no stamp that the next window could begin at.
-		if next, stale := s.take(token); stale == nil {
-			s.give(next)
-			if errors.Is(err, events.ErrCapturing) {
-				e.count.captured.Add(1)
-			} else {
-				e.count.failed.Add(1)
-			}
-		}
-		return Measurement{core: e, id: t.id, err: err}, Window{err: err}
-	}
-	return Measurement{core: e, id: t.id, seq: s.queue(w)}, token
-}
-
-// succeed moves an open window to closing and opens the next in its place, with
-// the one's end as the other's start. There is no next when none is free.
-func (s *stream[E, S]) succeed(t Window, began int64) (w, next *window[E], err error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if w = s.opened(t); w == nil {
-		return nil, nil, errStale
+	w := s.opened(t)
+	if w == nil {
+		why := s.stale()
+		s.mu.Unlock()
+		return why.measurement(t.id), why.window()
 	}
-	next = s.open(w.track, began)
-	if s.low() {
-		s.engine.wantGrowth(s)
+	s.count.started++
+	next := s.succeed(w, began)
+	low := s.low()
+	if next == nil {
+		s.count.dropped++
+		s.unlink(w)
+	}
+	position := s.enqueue(w)
+	s.mu.Unlock()
+	if low {
+		e.wantGrowth(s)
+	}
+	failed := s.finish(w)
+	m := Measurement{outcome: s, id: t.id, position: position}
+	if failed != nil {
+		m = failed.measurement(t.id)
 	}
 	if next == nil {
-		return w, nil, nil
+		return m, e.full.window()
+	}
+	token := Window{lane: s, id: next.id, slot: next.index}
+	if failed == nil {
+		return m, token
+	}
+	// There is no stamp that the next window could begin at.
+	s.cancel(token, s.counterOf(failed))
+	return m, failed.window()
+}
+
+// succeed opens the next window in the place of one that ends, with the one's
+// end as the other's start. It is nil when none is free. The lock is held.
+func (s *stream[E, S]) succeed(w *window[E], began int64) *window[E] {
+	next := s.open(w.track, began)
+	if next == nil {
+		return nil
 	}
 	s.unlink(next)
 	next.parent, next.depth = w.parent, w.depth
@@ -413,9 +456,8 @@ func (s *stream[E, S]) succeed(t Window, began int64) (w, next *window[E], err e
 		s.windows[next.older].newer = next.index
 	}
 	w.older, w.newer = -1, -1
-	w.state, w.note = windowClosing, s.tail
 	next.lender, next.start, w.lent = w.index, w.end, true
-	return w, next, nil
+	return next // as many windows are open as before
 }
 
 // opened finds a token's window, nil if it is not open any more. The lock is
@@ -432,13 +474,12 @@ func (s *stream[E, S]) opened(t Window) *window[E] {
 
 // abandon implements lane.
 func (s *stream[E, S]) abandon(t Window) error {
-	w, err := s.take(t)
-	if err != nil {
-		return err
+	if s.cancel(t, &s.count.abandoned) {
+		return nil
 	}
-	s.engine.count.abandoned.Add(1)
-	s.give(w)
-	return nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stale().err
 }
 
 // failOpen marks every open window.
@@ -471,7 +512,7 @@ func (s *stream[E, S]) abandonOpen() {
 	for s.innermost >= 0 {
 		w := s.windows[s.innermost]
 		s.unlink(w)
-		s.engine.count.abandoned.Add(1)
+		s.count.abandoned++
 		s.done(w)
 	}
 }

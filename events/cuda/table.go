@@ -162,7 +162,9 @@ func kind(code int32) error {
 }
 
 // spinProgram keeps one thread busy until the device's own timer has moved on
-// by ns, then stores the first and the last reading. The oldest version and
+// by ns, then stores the first and the last reading, in one transaction and
+// without a barrier, which would keep the kernel on the device for about another
+// microsecond. The oldest version and
 // target that hold the timer, so that every driver of CUDA 11 and later
 // compiles it.
 const spinProgram = `.version 6.0
@@ -181,10 +183,7 @@ again:
 	sub.u64 %r5, %r4, %r3;
 	setp.lt.u64 %p, %r5, %r1;
 	@%p bra again;
-	st.volatile.global.u64 [%r2], %r3;
-	membar.sys;
-	st.volatile.global.u64 [%r2+8], %r4;
-	membar.sys;
+	st.volatile.global.v2.u64 [%r2], {%r3, %r4};
 	ret;
 }
 `

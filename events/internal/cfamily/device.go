@@ -119,26 +119,29 @@ func (d *dev) failed(op Op, code int32) error {
 // do2 is a call that leaves the device and the thread as they are.
 func (d *dev) do2(op Op, a, b uintptr) int32 {
 	l := d.lib
-	switch {
-	case l.pin:
-		f := l.frame()
-		t, code := d.enter(needDevice, f)
-		if code == codeSuccess {
-			code = call2(l.fn[op], a, b)
-		}
-		d.leave(t, f, code)
-		l.drop(f)
-		return code
-	case l.lastError:
-		runtime.LockOSThread()
-		code := call2(l.fn[op], a, b)
-		if code != codeSuccess {
-			l.clearLast(code)
-		}
-		runtime.UnlockOSThread()
-		return code
+	if l.pin {
+		return d.pinned2(op, a, b)
 	}
-	return call2(l.fn[op], a, b)
+	// A refusal is taken back from the thread's last error, so the thread is kept.
+	runtime.LockOSThread()
+	code := call2(l.fn[op], a, b)
+	if code != codeSuccess {
+		l.clearLast(code)
+	}
+	runtime.UnlockOSThread()
+	return code
+}
+
+func (d *dev) pinned2(op Op, a, b uintptr) int32 {
+	l := d.lib
+	f := l.frame()
+	t, code := d.enter(needDevice, f)
+	if code == codeSuccess {
+		code = call2(l.fn[op], a, b)
+	}
+	d.leave(t, f, code)
+	l.drop(f)
+	return code
 }
 
 func (d *dev) do3(op Op, a, b, c uintptr) int32 {
@@ -244,7 +247,7 @@ func (d *dev) create(op Op, flags uint32, kind lifeKind) (*life, error) {
 		return nil, fmt.Errorf("%s: %s reported success and made no handle: %w", d.lib.table.Backend, d.lib.name(op), events.ErrInvalid)
 	}
 	live(d, kind).Add(1)
-	return &life{dev: d, handle: handle, kind: kind}, nil
+	return newLife(d, handle, kind), nil
 }
 
 func live(d *dev, kind lifeKind) *atomic.Int64 {
@@ -313,42 +316,52 @@ func (d *dev) destroy(l *life) error {
 
 // EventRecord implements events.EventApi.
 func (d Device[V]) EventRecord(event Event[V], stream Stream[V]) error {
-	return d.record(OpEventRecord, event.life, stream.life, stream, 0)
+	e := event.life
+	if e == nil || e.dev != d.dev || stream.dev != d.dev {
+		return d.checkBoth(event, stream)
+	}
+	l, sl := d.lib, stream.life
+	held := l.hold(e, sl)
+	if e.dead.Load() || sl != nil && sl.dead.Load() || d.fault.Load() != nil {
+		err := d.recordable(OpEventRecord, e, sl)
+		l.release(held, e, sl)
+		return err
+	}
+	code := d.do2(OpEventRecord, e.handle, stream.handle)
+	var err error
+	if code != codeSuccess || !e.recorded.Load() {
+		err = d.recorded(OpEventRecord, e, code)
+	}
+	l.release(held, e, sl)
+	return err
 }
 
-func (d Device[V]) record(op Op, e, s *life, stream Stream[V], flags uintptr) error {
-	if e == nil || e.dev != d.dev || stream.dev != d.dev {
-		if err := d.check(e, "event"); err != nil {
-			return err
-		}
-		return stream.check(d.dev)
+func (d Device[V]) checkBoth(event Event[V], stream Stream[V]) error {
+	if err := d.check(event.life, "event"); err != nil {
+		return err
 	}
-	l := d.lib
-	held := l.hold(e, s)
-	var err error
+	return stream.check(d.dev)
+}
+
+// recordable refuses what must not be recorded.
+func (d *dev) recordable(op Op, e, s *life) error {
 	switch {
 	case e.dead.Load():
-		err = d.destroyed(op, "event")
+		return d.destroyed(op, "event")
 	case s != nil && s.dead.Load():
-		err = d.destroyed(op, "stream")
-	case d.fault.Load() != nil:
-		err = d.fault.Load()
-	default:
-		var code int32
-		if op == OpEventRecord {
-			code = d.do2(op, e.handle, stream.handle)
-		} else {
-			code = d.do3(op, e.handle, stream.handle, flags)
-		}
-		if done := code == codeSuccess; done != e.recorded.Load() {
-			e.recorded.Store(done)
-		}
-		if code != codeSuccess {
-			err = d.failed(op, code)
-		}
+		return d.destroyed(op, "stream")
 	}
-	l.release(held, e, s)
-	return err
+	if fault := d.fault.Load(); fault != nil {
+		return fault
+	}
+	return nil
+}
+
+// recorded notes the outcome of a record. After a refusal the event counts as
+// never recorded, so that a stale stamp is not read.
+func (d *dev) recorded(op Op, e *life, code int32) error {
+	e.recorded.Store(code == codeSuccess)
+	return d.failed(op, code)
 }
 
 // EventQuery implements events.Querier.
@@ -714,4 +727,12 @@ func (e Event[V]) Handle() uintptr {
 		return 0
 	}
 	return e.life.handle
+}
+
+// Library is the file of the runtime library that the device was opened through.
+func (d *dev) Library() string {
+	if d == nil {
+		return ""
+	}
+	return d.lib.runtime.Path()
 }

@@ -48,7 +48,17 @@ func (d Device[V]) EventRecordExternal(event Event[V], stream Stream[V]) error {
 	if d.dev != nil && !d.lib.has1(OpEventRecordExt) {
 		return d.unsupported(OpEventRecordExt)
 	}
-	return d.record(OpEventRecordExt, event.life, stream.life, stream, flagRecordExternal)
+	e := event.life
+	if e == nil || e.dev != d.dev || stream.dev != d.dev {
+		return d.checkBoth(event, stream)
+	}
+	held := d.lib.hold(e, stream.life)
+	err := d.recordable(OpEventRecordExt, e, stream.life)
+	if err == nil {
+		err = d.recorded(OpEventRecordExt, e, d.do3(OpEventRecordExt, e.handle, stream.handle, flagRecordExternal))
+	}
+	d.lib.release(held, e, stream.life)
+	return err
 }
 
 // graphCall is a runtime call on a stream.

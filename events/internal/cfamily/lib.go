@@ -73,23 +73,14 @@ func open(t *Table, o Options) (*lib, error) {
 	if t.Prefer != nil {
 		spec.Names = t.Prefer(spec.Names, l.version.driver)
 	}
-	// The last refusal of a library that did load says more than "nothing could be loaded".
-	var refusal *events.UnavailableError
 	spec.Accept = func(candidate *dl.Library) error {
-		refused := l.accept(candidate)
-		if refused == nil {
-			return nil
+		if refused := l.accept(candidate); refused != nil {
+			return refused
 		}
-		refusal = refused
-		return errors.New(refused.Detail)
+		return nil
 	}
 	found, err := dl.Open(spec)
 	if err != nil {
-		var u *events.UnavailableError
-		if refusal != nil && errors.As(err, &u) {
-			refusal.Candidates, refusal.Near = u.Candidates, u.Near
-			return nil, refusal
-		}
 		return nil, err
 	}
 	l.runtime = found

@@ -12,8 +12,8 @@ import (
 // only then looks whether they are dead. A destroy marks the handle dead, and
 // only then looks at the slots. Whichever comes second sees the other: either
 // the call refuses, or the destroy leaves the handle to the last call that
-// uses it. A slot costs two or three atomic operations whatever the number of
-// handles, where a count in each handle costs two per handle.
+// uses it. A slot costs two atomic operations whatever the number of handles,
+// where a count in each handle costs two per handle.
 //
 // Calls that may block for long, and calls that find no free slot, count
 // themselves in the handle instead.
@@ -21,6 +21,7 @@ type life struct {
 	dev    *dev
 	handle uintptr
 	kind   lifeKind
+	id     uint32
 	dead   atomic.Bool
 	users  atomic.Int32
 	// recorded is for events: the last record succeeded.
@@ -40,29 +41,49 @@ const slotCount = 32
 // slot announces the handles of one call in progress, and lends it one word
 // that C may write to.
 type slot struct {
-	a   atomic.Uintptr // 0: free
-	b   atomic.Uintptr // a second handle; means something only while a is not 0
+	key atomic.Uint64 // 0: free; else the ids of one or two handles
 	out uint64
-	_   [40]byte // its own cache line
+	_   [48]byte // its own cache line
 }
 
 type slotTable [slotCount]slot
 
+// lifeIDs numbers lives. After four billion of them two may share a number,
+// which can only make a destroy wait for a call that it need not wait for.
+var lifeIDs atomic.Uint32
+
+func newLife(d *dev, handle uintptr, kind lifeKind) *life {
+	id := lifeIDs.Add(1)
+	for id == 0 {
+		id = lifeIDs.Add(1)
+	}
+	return &life{dev: d, handle: handle, kind: kind, id: id}
+}
+
+// pairKey is the key of a call on one handle, or on two (b may be nil).
+func pairKey(a, b *life) uint64 {
+	if b == nil {
+		return uint64(a.id)
+	}
+	return uint64(a.id) | uint64(b.id)<<32
+}
+
 // hold announces one or two handles (b may be nil). It returns nil where every
 // slot that it tried was busy; the handles are then counted instead.
 func (r *lib) hold(a, b *life) *slot {
-	i := stackShard()
-	for range 4 {
-		s := &r.slots[i%slotCount]
-		if s.a.Load() == 0 && s.a.CompareAndSwap(0, a.key()) {
-			if b != nil {
-				s.b.Store(b.key())
-			} else if s.b.Load() != 0 {
-				s.b.Store(0)
-			}
+	i := stackShard() % slotCount
+	if s := &r.slots[i]; s.key.CompareAndSwap(0, pairKey(a, b)) {
+		return s
+	}
+	return r.holdElsewhere(i, a, b)
+}
+
+func (r *lib) holdElsewhere(i uint32, a, b *life) *slot {
+	for n := range uint32(3) {
+		s := &r.slots[(i+1+n)%slotCount]
+		if s.key.Load() == 0 && s.key.CompareAndSwap(0, pairKey(a, b)) {
 			return s
 		}
-		i++
 	}
 	count(a, b)
 	return nil
@@ -71,7 +92,7 @@ func (r *lib) hold(a, b *life) *slot {
 // release ends what hold began, and frees what was destroyed meanwhile.
 func (r *lib) release(s *slot, a, b *life) {
 	if s != nil {
-		s.a.Store(0)
+		s.key.Store(0)
 	} else {
 		uncount(a, b)
 	}
@@ -106,10 +127,8 @@ func (r *lib) inUse(l *life) bool {
 	if l.users.Load() != 0 {
 		return true
 	}
-	k := l.key()
 	for i := range r.slots {
-		s := &r.slots[i]
-		if a := s.a.Load(); a != 0 && (a == k || s.b.Load() == k) {
+		if key := r.slots[i].key.Load(); uint32(key) == l.id || uint32(key>>32) == l.id {
 			return true
 		}
 	}

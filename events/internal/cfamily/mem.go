@@ -90,10 +90,6 @@ func (s *slot) outFloat() float32  { return *(*float32)(unsafe.Pointer(&s.out)) 
 func (s *slot) setFloat(v float32) { *(*float32)(unsafe.Pointer(&s.out)) = v }
 func (s *slot) setInt32(v int32)   { s.out = 0; *(*int32)(unsafe.Pointer(&s.out)) = v }
 
-// key identifies a handle's life in a slot. It is never turned back into a
-// pointer; whoever holds the slot keeps the life itself alive.
-func (l *life) key() uintptr { return uintptr(unsafe.Pointer(l)) }
-
 // stackShard spreads goroutines over the slots: stacks are at least 2 KiB
 // apart, so a goroutine keeps its slot while its stack stays where it is.
 func stackShard() uint32 {

@@ -135,12 +135,11 @@ func (s *spin) Measured() (time.Duration, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.done {
-		end := hostWord64(s.block, 2*s.slot+1).Load()
-		if end == 0 {
+		begin, end := hostWord64(s.block, 2*s.slot).Load(), hostWord64(s.block, 2*s.slot+1).Load()
+		if begin == 0 || end == 0 {
 			return 0, fmt.Errorf("%w: the spin is still queued or running", events.ErrNotReady)
 		}
-		s.took = time.Duration(end - hostWord64(s.block, 2*s.slot).Load())
-		s.done = true
+		s.took, s.done = time.Duration(end-begin), true
 	}
 	return s.took, nil
 }

@@ -196,7 +196,7 @@ func explainPath(path, said string) string {
 	} else if split && !found.bad && !strings.Contains(said, path) {
 		// The loader speaks of another file: one that this library needs, and it
 		// does not say who wanted it.
-		through := ", through another library"
+		through := ", through another library,"
 		if slices.Contains(neededBy(path), subject) {
 			through = ""
 		}

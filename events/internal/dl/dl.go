@@ -96,11 +96,15 @@ func OpenExact(path string) (*Library, error) {
 		return nil, notThisPlatform(name)
 	}
 	s := newSearch(Spec{Backend: name})
-	what := fmt.Sprintf("library %q", path)
-	if isBare(path) && plainText(path) && strings.TrimSpace(path) != "" {
-		return s.alone(path, what, "asked for by name")
+	o := only{
+		what: fmt.Sprintf("library %q", path), origin: "asked for by path",
+		cause: events.CauseLibraryMissing, advice: "give the full path of a library file",
 	}
-	return s.exclusive(path, what, "asked for by path")
+	if isBare(path) && plainText(path) && strings.TrimSpace(path) != "" {
+		o.origin = "asked for by name"
+		return s.alone(path, o)
+	}
+	return s.exclusive(path, o)
 }
 
 // notThisPlatform is the answer where there is nothing to look for.

@@ -2,7 +2,6 @@ package dl
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,12 +34,6 @@ type search struct {
 	absent, unset  []string
 }
 
-// folder is an existing directory of the search.
-type folder struct {
-	path string
-	hit  bool // a file in it was tried
-}
-
 func newSearch(spec Spec) *search {
 	return &search{spec: spec, refused: map[uintptr]string{}, seen: map[string]bool{}, entered: map[string]bool{}}
 }
@@ -50,14 +43,20 @@ func newSearch(spec Spec) *search {
 var oneAtATime sync.Mutex
 
 func (s *search) run() (*Library, error) {
-	if s.spec.Override != "" {
-		return s.exclusive(s.spec.Override, fmt.Sprintf("library path %q, given by the program,", s.spec.Override), "given by the program")
+	const orNone = ", or give none to have the library searched for"
+	if path := s.spec.Override; path != "" {
+		return s.exclusive(path, only{
+			what: fmt.Sprintf("library path %q, given by the program,", path), origin: "given by the program",
+			cause: events.CauseBadOverride, advice: "give the full path of a library file" + orNone,
+		})
 	}
-	if value := os.Getenv(s.spec.Env); s.spec.Env != "" && value != "" {
-		return s.exclusive(value, fmt.Sprintf("%s=%q", s.spec.Env, value), "given by "+s.spec.Env)
+	if path := os.Getenv(s.spec.Env); s.spec.Env != "" && path != "" {
+		return s.exclusive(path, only{
+			what: fmt.Sprintf("%s=%q", s.spec.Env, path), origin: "given by " + s.spec.Env,
+			cause: events.CauseBadOverride, advice: "set " + s.spec.Env + " to the full path of a library file, or unset it to have the library searched for",
+		})
 	}
-	steps := []func() *Library{s.alreadyLoaded, s.userDirectories, s.namesInOrder, s.otherVersions}
-	for _, step := range steps {
+	for _, step := range []func() *Library{s.alreadyLoaded, s.userDirectories, s.namesInOrder, s.otherVersions} {
 		if lib := step(); lib != nil {
 			lib.skipped = s.tried
 			return lib, nil
@@ -66,61 +65,51 @@ func (s *search) run() (*Library, error) {
 	return nil, s.failure()
 }
 
-// exclusive uses the path that somebody named, or fails: a fallback would hide
-// that their wish was not granted. What names path and who named it.
-func (s *search) exclusive(path, what, origin string) (*Library, error) {
-	complain := func(reason string) error {
-		return s.badOverride(what+" "+reason, path)
-	}
+// only is a candidate that is used or nothing is: a fallback would hide that
+// somebody's wish was not granted.
+type only struct {
+	what   string // it, and who asked for it
+	origin string
+	cause  events.Cause // of a failure to use it
+	advice string
+}
+
+// exclusive uses the file that somebody named, or fails.
+func (s *search) exclusive(path string, o only) (*Library, error) {
+	full, err := filepath.Abs(path)
 	switch {
 	case strings.TrimSpace(path) == "":
-		return nil, complain("is blank")
+		o.what += " is blank"
 	case !plainText(path):
-		return nil, complain("has a zero byte in it")
+		o.what += " has a zero byte in it"
 	case isBare(path):
-		return nil, complain("does not say in which directory")
+		o.what += " does not say in which directory"
+	case err != nil:
+		o.what += " cannot be made an absolute path: " + err.Error()
+	default:
+		return s.alone(full, o)
 	}
-	full, err := filepath.Abs(path)
-	if err != nil {
-		return nil, complain("cannot be made an absolute path: " + err.Error())
-	}
-	if found := inspect(full); found.keepOff {
-		return nil, complain(found.text)
-	}
-	return s.alone(full, what, origin)
+	return nil, &events.UnavailableError{Backend: s.spec.Backend, Cause: o.cause, Detail: o.what, Advice: o.advice}
 }
 
 // alone tries one candidate and nothing else.
-func (s *search) alone(name, what, origin string) (*Library, error) {
-	if lib := s.try(name, origin); lib != nil {
+func (s *search) alone(name string, o only) (*Library, error) {
+	if lib := s.try(name, o.origin); lib != nil {
 		return lib, nil
+	}
+	var near []string
+	if !isBare(name) {
+		near = s.near(name, filepath.Dir(name))
 	}
 	if s.verdict != nil {
 		u := s.failure()
-		u.Detail = what + " was loaded, but " + u.Detail
+		u.Detail, u.Near = o.what+" was loaded, but "+u.Detail, near
 		return nil, u
 	}
-	return nil, s.badOverride(what+" cannot be used", name)
-}
-
-// badOverride is the answer when the one candidate that was asked for is no good.
-func (s *search) badOverride(detail, path string) *events.UnavailableError {
-	u := &events.UnavailableError{
-		Backend: s.spec.Backend, Cause: events.CauseBadOverride, Detail: detail, Candidates: s.tried,
-		Advice: "give the full path of a library file",
+	return nil, &events.UnavailableError{
+		Backend: s.spec.Backend, Cause: o.cause, Detail: o.what + " cannot be used, and nothing else was tried",
+		Advice: o.advice, Candidates: s.tried, Near: near,
 	}
-	if s.spec.Env != "" {
-		u.Advice += ", in the program or in " + s.spec.Env + ", or give none to have it searched for"
-	}
-	if plainText(path) && !isBare(path) && s.spec.Stem != "" {
-		for _, dir := range []string{path, filepath.Dir(path)} {
-			if isDirectory(dir) {
-				s.dirs = s.enter(s.dirs, dir)
-			}
-		}
-		u.Near = s.near()
-	}
-	return u
 }
 
 // alreadyLoaded looks for what somebody else has loaded: sharing it is safe,
@@ -143,10 +132,6 @@ func (s *search) alreadyLoaded() *Library {
 			continue
 		}
 		s.note(path, "is mapped into this process, but the loader does not hand it out")
-		if s.spec.OneOnly {
-			s.onlyThis = path
-			return nil
-		}
 	}
 	return nil
 }
@@ -209,7 +194,7 @@ func (s *search) inFolders(folders []*folder, name, origin string) *Library {
 // inFolder tries a file if it is there and was not tried under another name.
 func (s *search) inFolder(f *folder, name, origin string) *Library {
 	path := filepath.Join(f.path, name)
-	if !plainText(name) || !exists(path) {
+	if s.onlyThis != "" || !plainText(name) || !exists(path) {
 		return nil
 	}
 	f.hit = true
@@ -260,10 +245,6 @@ func (s *search) otherVersions() *Library {
 	return nil
 }
 
-func (s *search) allFolders() []*folder {
-	return slices.Concat(s.userDirs, s.dirs)
-}
-
 // try loads one candidate, a bare name or an absolute path, and judges it.
 func (s *search) try(name, origin string) *Library {
 	if s.onlyThis != "" {
@@ -311,8 +292,8 @@ func (s *search) load(name string) (uintptr, error) {
 	if handle, err := open(name, true); err == nil {
 		return handle, nil
 	}
-	for _, path := range mapped(s.ofFamily) {
-		s.onlyThis = path
+	if others := mapped(s.ofFamily); len(others) > 0 {
+		s.onlyThis = others[0]
 		return 0, nil
 	}
 	for _, other := range s.spec.Names {
@@ -366,195 +347,4 @@ func (s *search) note(path, reason string) {
 func (s *search) noteStub(path string) {
 	s.stubs++
 	s.note(path, "is a stub for the linker, which answers every call with an error; not used")
-}
-
-// knownDirectories expands Spec.Dirs.
-func (s *search) knownDirectories(patterns []string) (dirs []*folder) {
-	for _, pattern := range patterns {
-		dir, ok := expand(pattern)
-		if !ok || !filepath.IsAbs(dir) {
-			s.unset = append(s.unset, pattern)
-			continue
-		}
-		matches := []string{dir}
-		if hasMeta(pattern) {
-			matches, _ = filepath.Glob(dir)
-			slices.SortFunc(matches, func(a, b string) int { return naturalCompare(b, a) })
-		}
-		none := true
-		for _, match := range matches {
-			if isDirectory(match) {
-				none = false
-				dirs = s.enter(dirs, match)
-			}
-		}
-		if none {
-			s.absent = append(s.absent, dir)
-		}
-	}
-	return dirs
-}
-
-// enter appends a directory unless it is known under another name or holds stubs.
-func (s *search) enter(dirs []*folder, dir string) []*folder {
-	resolved := realPath(dir)
-	switch {
-	case s.entered[resolved]:
-	case IsStub(dir):
-		s.stubDirs = append(s.stubDirs, dir)
-	default:
-		dirs = append(dirs, &folder{path: dir})
-	}
-	s.entered[resolved] = true
-	return dirs
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
-
-func isDirectory(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
-}
-
-func realPath(path string) string {
-	if resolved, err := filepath.EvalSymlinks(path); err == nil {
-		return resolved
-	}
-	return path
-}
-
-// hasMeta tells a pattern from a plain path.
-func hasMeta(path string) bool { return strings.ContainsAny(path, "*?[") }
-
-// expand replaces $VAR. Values stand for themselves even in a pattern. It fails
-// if a variable is unset or empty.
-func expand(pattern string) (string, bool) {
-	ok := true
-	dir := os.Expand(pattern, func(name string) string {
-		value := os.Getenv(name)
-		if value == "" {
-			ok = false
-		}
-		if hasMeta(pattern) && filepath.Separator == '/' {
-			value = literal.Replace(value)
-		}
-		return value
-	})
-	return dir, ok
-}
-
-var literal = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
-
-// maxNear bounds a list that is there to be read.
-const maxNear = 16
-
-// near lists files that look like the library and were not tried.
-func (s *search) near() []string {
-	front := strings.TrimRight(strings.TrimSuffix(s.spec.Stem, ".so."), "_.")
-	if front == "" {
-		return nil
-	}
-	var near []string
-	look := func(dir, remark string) {
-		entries, _ := os.ReadDir(dir)
-		for _, e := range entries {
-			path := filepath.Join(dir, e.Name())
-			rest, ok := strings.CutPrefix(e.Name(), front)
-			if ok && rest != "" && strings.ContainsAny(rest[:1], ".-_") && !s.wasTried(path) && len(near) < maxNear {
-				near = append(near, path+remark)
-			}
-		}
-	}
-	for _, f := range s.allFolders() {
-		look(f.path, "")
-		look(filepath.Join(f.path, "stubs"), " (a stub for the linker)")
-	}
-	return near
-}
-
-func (s *search) wasTried(path string) bool {
-	return s.seen[realPath(path)] || slices.ContainsFunc(s.tried, func(c events.Candidate) bool { return c.Path == path })
-}
-
-// failure says why nothing was taken.
-func (s *search) failure() *events.UnavailableError {
-	u := &events.UnavailableError{Backend: s.spec.Backend}
-	switch {
-	case s.verdict != nil:
-		var why *events.UnavailableError
-		if errors.As(s.verdict, &why) {
-			*u = *why
-			u.Backend = cmp.Or(u.Backend, s.spec.Backend)
-		} else {
-			u.Cause, u.Detail = events.CauseSymbolMissing, s.verdict.Error()
-		}
-		u.Path = cmp.Or(u.Path, s.verdictPath)
-	case s.onlyThis != "":
-		u.Cause, u.Detail = events.CauseLibraryMissing, "the copy in this process cannot be used"
-	case s.stubs > 0 && s.broken == 0:
-		u.Cause, u.Detail = events.CauseStubDriver, "only stubs for the linker were found"
-		u.Advice = "install the real library (for a driver's, the driver itself), and take the stubs folder off the library path"
-	case s.broken > 0:
-		u.Cause, u.Detail = events.CauseLibraryMissing, "found, but none of what was found can be loaded"
-		u.Advice = "repair or replace one of the files below"
-	default:
-		u.Cause, u.Detail = events.CauseLibraryMissing, "found no "+orList(s.spec.Names)
-		u.Advice = "install it"
-	}
-	if s.onlyThis != "" {
-		u.Detail += "; " + s.onlyThis + " is loaded in this process, and no second copy may be loaded beside it, so the search ended there"
-	}
-	if s.spec.Env != "" && !strings.Contains(u.Advice, s.spec.Env) {
-		u.Advice = strings.TrimPrefix(u.Advice+", or set "+s.spec.Env+" to the full path of the library to use", ", or ")
-	}
-	u.Candidates = append(s.tried, s.inVain()...)
-	u.Near = s.near()
-	return u
-}
-
-// inVain lists the directories without a candidate, in a few lines.
-func (s *search) inVain() []events.Candidate {
-	var barren []string
-	for _, f := range s.allFolders() {
-		if !f.hit {
-			barren = append(barren, f.path)
-		}
-	}
-	var all []events.Candidate
-	add := func(dirs []string, reason string) {
-		if len(dirs) > 0 {
-			all = append(all, events.Candidate{Path: strings.Join(dirs, ", "), Reason: reason})
-		}
-	}
-	if s.onlyThis == "" {
-		add(barren, "no such library in there")
-	}
-	add(s.stubDirs, "stubs for the linker; not looked at")
-	add(s.absent, "no such directory")
-	add(s.unset, "not looked at, since the variable is not set to an absolute path")
-	return all
-}
-
-// oneLine is an error without the lists that an UnavailableError carries.
-func oneLine(err error) string {
-	var u *events.UnavailableError
-	if !errors.As(err, &u) {
-		return err.Error()
-	}
-	if u.Code != 0 {
-		return fmt.Sprintf("%s [%s (%d)]", u.Detail, u.CodeName, u.Code)
-	}
-	return u.Detail
-}
-
-// orList is "a, b or c".
-func orList(names []string) string {
-	if len(names) < 2 {
-		return strings.Join(names, "")
-	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " or " + names[last]
 }

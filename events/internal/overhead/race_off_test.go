@@ -1,0 +1,5 @@
+//go:build !race
+
+package overhead_test
+
+const raceEnabled = false

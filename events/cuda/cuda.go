@@ -34,24 +34,19 @@ type Runtime = cfamily.Runtime[Vendor]
 // Info says what was loaded and what it sees.
 type Info = cfamily.Info
 
-// Option changes how Open looks for the library.
-type Option interface{ apply(*cfamily.Options) }
+// Option changes how Open looks for the library: WithLibrary, WithDriver or
+// WithDriverAPI.
+type Option = cfamily.Option
 
-type optionFunc func(*cfamily.Options)
-
-func (f optionFunc) apply(o *cfamily.Options) { f(o) }
-
-// WithLibrary names the runtime library's file instead of searching for one.
-// There is no fallback: if it cannot be used, Open fails.
-func WithLibrary(path string) Option {
-	return optionFunc(func(o *cfamily.Options) { o.Library = path })
-}
-
-// WithDriver names the driver library's file instead of searching for one.
-// There is no fallback: if it cannot be used, Open fails.
-func WithDriver(path string) Option {
-	return optionFunc(func(o *cfamily.Options) { o.Driver = path })
-}
+// The options. WithLibrary("/path/libcudart.so.13") names the runtime's file and
+// WithDriver("/path/libcuda.so.1") the driver library's, both without fallback.
+// WithDriverAPI(true) uses the driver library in place of the runtime, and
+// WithDriverAPI(false) never does.
+type (
+	WithLibrary   = cfamily.WithLibrary
+	WithDriver    = cfamily.WithDriver
+	WithDriverAPI = cfamily.WithDriverAPI
+)
 
 // Open loads CUDA's runtime library and lists the devices that it sees. No
 // device is initialised by it.
@@ -62,15 +57,16 @@ func WithDriver(path string) Option {
 // wheels, conda and containers. Among several the newest is taken that the
 // driver supports. Nothing is ever unloaded.
 //
+// Where there is no runtime library (a program that links it statically, a
+// container with only a driver), the driver library itself is used; Info().API
+// says which. Calls then run with the device's context made current and cost
+// about four times as much of the host.
+//
 // The error is an *events.UnavailableError: it wraps events.ErrUnavailable,
 // tells library, symbol, driver and device apart, and lists every file that
 // was tried with the reason why it could not be used.
 func Open(options ...Option) (*Runtime, error) {
-	var o cfamily.Options
-	for _, option := range options {
-		option.apply(&o)
-	}
-	return cfamily.Open[Vendor](table(), o)
+	return cfamily.Open[Vendor](runtimeTable(), driverTable(), options)
 }
 
 var _ events.EventApi[Event, Stream] = Device{}

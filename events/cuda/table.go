@@ -10,10 +10,10 @@ import (
 	"example.com/devevents/events/internal/dl"
 )
 
-// table spells the family's functions as libcudart does. Only functions whose
+// runtimeTable spells the family's functions as libcudart does. Only functions whose
 // arguments have never changed from CUDA 11 to 13 are named; of the driver
 // library, whose plain names are frozen old versions, the suffixed ones.
-func table() *cfamily.Table {
+func runtimeTable() *cfamily.Table {
 	rt := func(name string) cfamily.Symbol { return cfamily.Symbol{Name: name} }
 	rtOpt := func(name string) cfamily.Symbol { return cfamily.Symbol{Name: name, Need: cfamily.Optional} }
 	drv := func(name string) cfamily.Symbol {
@@ -22,6 +22,7 @@ func table() *cfamily.Table {
 	return &cfamily.Table{
 		Backend: "cuda",
 		Label:   "CUDA",
+		API:     "runtime",
 		Library: dl.Spec{
 			Backend: "cuda",
 			Names:   runtimeNames(),
@@ -41,6 +42,9 @@ func table() *cfamily.Table {
 		Kind:        kind,
 		SpinProgram: spinProgram,
 		SpinKernel:  "devevents_spin",
+
+		BlockingUntimed: blockingSync | disableTiming,
+
 		Symbols: map[cfamily.Op]cfamily.Symbol{
 			cfamily.OpEventCreate:    rt("cudaEventCreateWithFlags"),
 			cfamily.OpEventDestroy:   rt("cudaEventDestroy"),
@@ -92,6 +96,12 @@ func table() *cfamily.Table {
 		},
 	}
 }
+
+// The flags of an event.
+const (
+	blockingSync  = 1
+	disableTiming = 2
+)
 
 // prefer puts the runtimes first that the driver supports, newest first. A
 // driver that is too old for a runtime makes every call of it fail.

@@ -40,6 +40,24 @@ func Device(tb testing.TB) cuda.Device {
 	return dev
 }
 
+var openedDriver = sync.OnceValues(func() (*cuda.Runtime, error) { return cuda.Open(cuda.WithDriverAPI(true)) })
+
+// DriverDevice is the machine's first CUDA device through the driver library
+// alone.
+func DriverDevice(tb testing.TB) cuda.Device {
+	tb.Helper()
+	Runtime(tb) // skips or fails where there is no GPU
+	rt, err := openedDriver()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	dev, err := rt.Device(0)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return dev
+}
+
 // Stream is a new stream that the end of the test destroys.
 func Stream(tb testing.TB, dev cuda.Device) cuda.Stream {
 	tb.Helper()

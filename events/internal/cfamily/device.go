@@ -289,8 +289,8 @@ func (d Device[V]) EventCreate() (Event[V], error) {
 // EventCreateUntimed implements events.UntimedCreator.
 func (d Device[V]) EventCreateUntimed(blocking bool) (Event[V], error) {
 	flags := uint32(flagEventDisableTiming)
-	if blocking {
-		flags |= flagEventBlockingSync
+	if d.dev != nil && blocking {
+		flags = d.lib.table.BlockingUntimed
 	}
 	l, err := d.create(OpEventCreate, flags, kindEvent)
 	if err == nil {

@@ -39,22 +39,44 @@ func (l *lib) frame() *frame     { return l.frames.Get().(*frame) }
 func (l *lib) drop(f *frame)     { l.frames.Put(f) }
 func (l *lib) name(op Op) string { return l.table.Symbols[op].Name }
 
-// Options of Open that every vendor has.
-type Options struct {
-	Library string // path of the runtime library, instead of searching
-	Driver  string // path of the driver library, instead of searching
+// Option changes how a vendor's Open looks for its library. A later option
+// overrides an earlier one.
+type Option interface{ apply(*options) }
+
+type options struct {
+	library, driver string
+	driverAPI       *bool
 }
+
+// WithLibrary is the path of the runtime library, instead of searching for one.
+// There is no fallback: if it cannot be used, Open fails.
+type WithLibrary string
+
+func (p WithLibrary) apply(o *options) { o.library = string(p) }
+
+// WithDriver is the path of the driver library beneath the runtime, instead of
+// searching for one. There is no fallback: if it cannot be used, Open fails.
+type WithDriver string
+
+func (p WithDriver) apply(o *options) { o.driver = string(p) }
+
+// WithDriverAPI says whether the vendor's driver library is used in place of its
+// runtime: true forces it, false forbids it, and without the option it is the
+// fallback where no runtime can be loaded.
+type WithDriverAPI bool
+
+func (b WithDriverAPI) apply(o *options) { use := bool(b); o.driverAPI = &use }
 
 // open finds and resolves a vendor's libraries, and asks for the number of
 // devices. It initialises no device.
-func open(t *Table, o Options) (*lib, error) {
+func open(t *Table, o options) (*lib, error) {
 	l := &lib{table: t}
 	l.frames.New = func() any { return new(frame) }
 	if len(t.Driver.Names) > 0 {
 		spec := t.Driver
-		spec.Override = o.Driver
+		spec.Override = o.driver
 		driver, err := dl.Open(spec)
-		if err != nil && o.Driver != "" {
+		if err != nil && o.driver != "" {
 			return nil, err
 		}
 		if err == nil {
@@ -69,7 +91,7 @@ func open(t *Table, o Options) (*lib, error) {
 	}
 
 	spec := t.Library
-	spec.Override = o.Library
+	spec.Override = o.library
 	if t.Prefer != nil {
 		spec.Names = t.Prefer(spec.Names, l.version.driver)
 	}
@@ -93,6 +115,9 @@ func open(t *Table, o Options) (*lib, error) {
 // devices. What it answers decides whether another candidate may do better.
 func (l *lib) accept(candidate *dl.Library) *events.UnavailableError {
 	missing := l.resolve(FromRuntime, candidate)
+	if l.table.Symbols[OpInit].From == FromRuntime && l.has1(OpInit) {
+		call1(l.fn[OpInit], 0) // what it refuses with, the count below refuses with too
+	}
 	if l.has(OpRuntimeVersion) {
 		l.version.runtime = l.askVersion(OpRuntimeVersion)
 	}

@@ -1,6 +1,7 @@
 package cfamily
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -19,6 +20,7 @@ type Runtime[V Vendor] struct {
 // Info says what was loaded and what it sees.
 type Info struct {
 	Backend            string            `json:"backend"`
+	API                string            `json:"api"`     // "runtime", or "driver" where that library is used directly
 	Library            string            `json:"library"` // the file that is mapped
 	RuntimeVersion     int               `json:"runtime_version"`
 	RuntimeVersionText string            `json:"runtime_version_text"`
@@ -29,9 +31,14 @@ type Info struct {
 }
 
 // Open loads a vendor's library and lists its devices. It initialises none of
-// them. The error is an *events.UnavailableError.
-func Open[V Vendor](t *Table, o Options) (*Runtime[V], error) {
-	l, err := open(t, o)
+// them. The error is an *events.UnavailableError. byDriver is nil where the vendor
+// has no second library to speak to.
+func Open[V Vendor](byRuntime, byDriver *Table, opts []Option) (*Runtime[V], error) {
+	var o options
+	for _, option := range opts {
+		option.apply(&o)
+	}
+	l, err := choose(byRuntime, byDriver, o)
 	if err != nil {
 		return nil, err
 	}
@@ -42,11 +49,60 @@ func Open[V Vendor](t *Table, o Options) (*Runtime[V], error) {
 	return r, nil
 }
 
+// choose opens the runtime, or the driver library where there is no runtime or
+// the caller wants it so.
+func choose(byRuntime, byDriver *Table, o options) (*lib, error) {
+	asked := o.driverAPI != nil
+	if byDriver == nil {
+		if asked && *o.driverAPI {
+			return nil, fmt.Errorf("%s: %w: there is no driver library to use in place of the runtime", byRuntime.Backend, events.ErrUnsupported)
+		}
+		return open(byRuntime, o)
+	}
+	direct := options{library: o.driver}
+	if asked && *o.driverAPI {
+		return open(byDriver, direct)
+	}
+	l, err := open(byRuntime, o)
+	if err == nil || asked || o.library != "" || !replaceable(err) {
+		return l, err
+	}
+	fallback, driverErr := open(byDriver, direct)
+	if driverErr == nil {
+		return fallback, nil
+	}
+	return nil, bothFailed(err, driverErr)
+}
+
+// replaceable reports whether a runtime is missing, rather than one that works
+// and has nothing to work on: the driver would say the same.
+func replaceable(err error) bool {
+	var u *events.UnavailableError
+	return errors.As(err, &u) && (u.Cause == events.CauseLibraryMissing || u.Cause == events.CauseSymbolMissing)
+}
+
+// bothFailed gives the driver's answer where it was there to answer, and what was
+// tried for both.
+func bothFailed(runtimeErr, driverErr error) error {
+	var r, d *events.UnavailableError
+	if !errors.As(runtimeErr, &r) || !errors.As(driverErr, &d) {
+		return errors.Join(runtimeErr, driverErr)
+	}
+	told := *r
+	if d.Cause != events.CauseLibraryMissing {
+		told = *d
+	}
+	told.Candidates = slices.Concat(r.Candidates, d.Candidates)
+	told.Near = slices.Concat(r.Near, d.Near)
+	return &told
+}
+
 // Info says what was loaded and what it sees.
 func (r *Runtime[V]) Info() Info {
 	l := r.lib
 	info := Info{
 		Backend:            l.table.Backend,
+		API:                l.table.API,
 		Library:            l.runtime.Path(),
 		RuntimeVersion:     l.version.runtime,
 		RuntimeVersionText: l.versionText(l.version.runtime),

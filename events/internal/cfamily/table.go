@@ -93,6 +93,7 @@ type Symbol struct {
 type Table struct {
 	Backend string // "cuda"
 	Label   string // "CUDA", for sentences
+	API     string // "runtime" or "driver"
 	Symbols map[Op]Symbol
 
 	// Library finds the runtime, Driver the library beneath it; Driver.Names is
@@ -114,6 +115,9 @@ type Table struct {
 	SpinProgram string
 	SpinKernel  string
 
+	// BlockingUntimed are the flags of an event that waits in the driver and is
+	// not read for its time.
+	BlockingUntimed uint32
 	// AlwaysPin makes every call run with the device's context current, also
 	// with one visible device.
 	AlwaysPin bool
@@ -130,7 +134,6 @@ const (
 	codeInsufficientDriver int32 = 35
 	codeImplicitCapture    int32 = 906
 
-	flagEventBlockingSync  = 1
 	flagEventDisableTiming = 2
 	flagRecordExternal     = 1
 	flagStreamNonBlocking  = 1

@@ -31,7 +31,7 @@ func (e *ReadingError) Unwrap() error { return ErrBadReading }
 func FromMilliseconds(ms float32) (d time.Duration, clamped bool, err error) {
 	ns := float64(ms) * 1e6
 	switch {
-	case math.IsNaN(ns) || math.IsInf(ns, 0) || math.Abs(ns) >= math.MaxInt64:
+	case !(math.Abs(ns) < math.MaxInt64): // NaN compares as false
 		return 0, false, &ReadingError{Milliseconds: ms}
 	case ns < 0:
 		return 0, true, nil

@@ -146,26 +146,28 @@ func (d *dev) pinned2(op Op, a, b uintptr) int32 {
 
 func (d *dev) do3(op Op, a, b, c uintptr) int32 {
 	l := d.lib
-	switch {
-	case l.pin:
-		f := l.frame()
-		t, code := d.enter(needDevice, f)
-		if code == codeSuccess {
-			code = call3(l.fn[op], a, b, c)
-		}
-		d.leave(t, f, code)
-		l.drop(f)
-		return code
-	case l.lastError:
-		runtime.LockOSThread()
-		code := call3(l.fn[op], a, b, c)
-		if code != codeSuccess {
-			l.clearLast(code)
-		}
-		runtime.UnlockOSThread()
-		return code
+	if l.pin {
+		return d.pinned3(op, a, b, c)
 	}
-	return call3(l.fn[op], a, b, c)
+	runtime.LockOSThread()
+	code := call3(l.fn[op], a, b, c)
+	if code != codeSuccess {
+		l.clearLast(code)
+	}
+	runtime.UnlockOSThread()
+	return code
+}
+
+func (d *dev) pinned3(op Op, a, b, c uintptr) int32 {
+	l := d.lib
+	f := l.frame()
+	t, code := d.enter(needDevice, f)
+	if code == codeSuccess {
+		code = call3(l.fn[op], a, b, c)
+	}
+	d.leave(t, f, code)
+	l.drop(f)
+	return code
 }
 
 // on runs a call with the thread prepared.
@@ -184,6 +186,13 @@ func (d *dev) on(need need, call func(f *frame) int32) int32 {
 // capture in progress anywhere in the process if the thread were not exempted.
 func (d *dev) relaxed1(op Op, a uintptr) int32 {
 	l := d.lib
+	if !l.pin && !l.has1(OpExchangeMode) {
+		runtime.LockOSThread()
+		code := call1(l.fn[op], a)
+		l.clearLast(code)
+		runtime.UnlockOSThread()
+		return code
+	}
 	f := l.frame()
 	t, code := d.enter(needDevice|needRelaxed, f)
 	if code == codeSuccess {

@@ -295,6 +295,29 @@ func BenchmarkSeam(b *testing.B) {
 			b.ReportMetric(0, "ns/op")
 		})
 	}
+	// A runtime without a driver library beside it has no mode to exchange: the
+	// same calls are then one call each.
+	alone := fakert.Build(b, fakert.Name("fake-cudart.so"), fakert.RuntimeOnly())
+	rtAlone, err := cuda.Open(cuda.WithLibrary(alone), cuda.WithDriverAPI(false))
+	require.NoError(b, err)
+	devAlone, err := rtAlone.Device(0)
+	require.NoError(b, err)
+	fakert.Control(b, alone).Set("fast_clock", 1)
+	fa := newFixture(b, devAlone)
+	for name, symbolName := range map[string]string{"query": "cudaEventQuery", "wait": "cudaEventSynchronize"} {
+		b.Run("call="+name+"/exchange=no", func(b *testing.B) {
+			call, plain := fa.calls()[name], one(symbol(b, alone, symbolName), 1, fa.start.Handle())
+			var ratios []float64
+			for b.Loop() {
+				for range pairs {
+					s := nsPerCall(perBatch, func() { _ = call() })
+					ratios = append(ratios, s/nsPerCall(perBatch, plain))
+				}
+			}
+			b.ReportMetric(median(ratios), "x-bare")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
 	b.Run("call=round-query", func(b *testing.B) {
 		var ratios []float64
 		plain := one(query, 1, start)
@@ -367,9 +390,14 @@ func BenchmarkWindow(b *testing.B) {
 				return float64(time.Since(begin).Nanoseconds()) / n
 			}
 			// Prepared windows grow to what the batches need first.
-			for range 80 {
+			for last, same := uint64(0), 0; same < 20; {
 				all(func(l *lane) func() { return l.window })
-				time.Sleep(time.Millisecond)
+				time.Sleep(2 * time.Millisecond)
+				if now := prof.Stats().Dropped; now != last {
+					last, same = now, 0
+				} else {
+					same++
+				}
 			}
 			dropped := prof.Stats().Dropped
 			var ratios, costs []float64

@@ -1115,7 +1115,7 @@ static inline int event_record(struct tls *t, int k, void *eh, void *sh, u32 rec
 }
 
 static int event_record_with(struct tls *t, int k, void *e, void *s, u32 record_flags) {
-	set.last_record_flags = record_flags;
+	__atomic_store_n(&set.last_record_flags, record_flags, __ATOMIC_RELAXED);
 	return record_flags & ~EXTERNAL ? INVALID_VALUE : event_record(t, k, e, s, record_flags);
 }
 
@@ -1346,7 +1346,7 @@ static inline int wait_event(struct tls *t, int k, void *sh, void *eh, u32 wait_
 		code = event_of(t, eh, &e);
 	if (unlikely(code != OK))
 		return code;
-	set.last_wait_flags = wait_flags;
+	__atomic_store_n(&set.last_wait_flags, wait_flags, __ATOMIC_RELAXED);
 	if (unlikely(wait_flags & ~EXTERNAL))
 		return INVALID_VALUE;
 	if (likely(!(FLAGS & (F_BUSY | F_CAPTURE)) && !e->capture))
@@ -1761,6 +1761,8 @@ RT(MemsetAsync, (void *to, int value, size_t bytes, void *stream), transfer(t, k
 HIP(MemcpyDtoDAsync, (void *to, void *from, size_t bytes, void *stream), transfer(t, k, (uintptr_t)to, (uintptr_t)from, 0, bytes, stream))
 HIP(HostMalloc, (void **out, size_t bytes, u32 f), ((void)f, allocate(t, k, out, bytes, 1)))
 HIP(HostFree, (void *at), unallocate(t, at, 1))
+RT(HostAlloc, (void **out, size_t bytes, u32 f), ((void)f, allocate(t, k, out, bytes, 1)))
+RT(FreeHost, (void *at), unallocate(t, at, 1))
 RT(HostGetDevicePointer, (u64 *out, char *host, u32 f), host_address(out, host, f))
 DRV(MemAlloc_v2, (void **out, size_t bytes), allocate(t, k, out, bytes, 0))
 DRV(MemFree_v2, (void *at), unallocate(t, at, 0))

@@ -7,20 +7,22 @@ import (
 
 // AnyApi is the contract over handle types that do not name a vendor, for
 // programs that pick the vendor at run time. Erase makes one.
+//
+//revive:disable-next-line:var-naming
 type AnyApi = EventApi[AnyEvent, AnyStream]
 
 // AnyEvent is an event of some vendor. The zero value is invalid.
 type AnyEvent struct{ box anyBox }
 
 // anyBox is only ever an *eventBox[E]; the interface hides E.
-type anyBox interface{ boxed() }
+type anyBox interface{ madeBy() any }
 
 type eventBox[E any] struct {
 	api   any // the erased api that made it
 	event E
 }
 
-func (*eventBox[E]) boxed() {}
+func (b *eventBox[E]) madeBy() any { return b.api }
 
 // AnyStream is a stream of some vendor. The zero value is invalid; two values
 // are equal if they stand for the same stream of the same erased api.
@@ -123,7 +125,14 @@ func (x *erased[E, S]) event(a AnyEvent) (E, error) {
 		return b.event, nil
 	}
 	var none E
-	return none, x.foreign("event", a.box == nil)
+	return none, x.foreignEvent(a)
+}
+
+func (x *erased[E, S]) foreignEvent(a AnyEvent) error {
+	if a.box == nil {
+		return x.foreign("event", nil)
+	}
+	return x.foreign("event", a.box.madeBy())
 }
 
 func (x *erased[E, S]) stream(a AnyStream) (S, error) {
@@ -131,14 +140,23 @@ func (x *erased[E, S]) stream(a AnyStream) (S, error) {
 		return s, nil
 	}
 	var none S
-	return none, x.foreign("stream", a.stream == nil)
+	return none, x.foreign("stream", a.api)
 }
 
-func (x *erased[E, S]) foreign(kind string, zero bool) error {
-	if zero {
+// foreign is the refusal of a handle that another api made, or none.
+func (x *erased[E, S]) foreign(kind string, maker any) error {
+	if maker == nil {
 		return fmt.Errorf("%s: %w: zero %s handle", x.api.Backend(), ErrInvalid, kind)
 	}
-	return fmt.Errorf("%s: %w: the %s was made by another api", x.api.Backend(), ErrDeviceMismatch, kind)
+	return fmt.Errorf("%v: %w: the %s was made by another erased api, of %v", x, ErrDeviceMismatch, kind, maker)
+}
+
+// String names the device, as far as it can be told.
+func (x *erased[E, S]) String() string {
+	if x.identity == nil {
+		return x.api.Backend()
+	}
+	return fmt.Sprintf("%s device %d", x.api.Backend(), x.identity.Identity().Ordinal)
 }
 
 func (x *erased[E, S]) eraseStream(stream any) (AnyStream, bool) {
@@ -190,11 +208,11 @@ func (x *erased[E, S]) EventWait(event AnyEvent) error {
 func (x *erased[E, S]) EventElapsed(start, end AnyEvent) (time.Duration, error) {
 	a, err := x.event(start)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("start: %w", err)
 	}
 	b, err := x.event(end)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("end: %w", err)
 	}
 	return x.api.EventElapsed(a, b)
 }
@@ -204,11 +222,12 @@ func (x *erased[E, S]) StreamWaitEvent(stream AnyStream, event AnyEvent) error {
 	if err != nil {
 		return err
 	}
-	// An event of another device of the same vendor is legal here: the vendor
-	// knows its own, so only the type is checked.
+	// An event of another device of the same vendor is legal here, and the
+	// vendor tells its devices apart. The type alone does not name the vendor:
+	// two may use the same plain type for their handles.
 	b, ok := event.box.(*eventBox[E])
-	if !ok {
-		return x.foreign("event", event.box == nil)
+	if !ok || b.api != any(x) && b.api.(AnyApi).Backend() != x.api.Backend() {
+		return x.foreignEvent(event)
 	}
 	return x.api.StreamWaitEvent(s, b.event)
 }

@@ -62,11 +62,7 @@ type DriverError struct {
 //
 //	cudaEventRecord: cudaErrorInvalidResourceHandle (400)
 func (e *DriverError) Error() string {
-	name := e.Name
-	if name == "" {
-		name = "unknown code"
-	}
-	s := e.Op + ": " + name + " (" + strconv.Itoa(int(e.Code)) + ")"
+	s := e.Op + ": " + codeText(e.Name, e.Code)
 	switch {
 	case errors.Is(e.Kind, ErrDeviceFault):
 		s += ": earlier work on this device failed, not this call; the device cannot be used again in this process"
@@ -76,6 +72,14 @@ func (e *DriverError) Error() string {
 		s += ": a graph capture is in progress; wait for its end and record again"
 	}
 	return s
+}
+
+// codeText is a code's name and number. The number is there for every code.
+func codeText(name string, code int32) string {
+	if name == "" {
+		name = "unknown code"
+	}
+	return name + " (" + strconv.Itoa(int(code)) + ")"
 }
 
 // Unwrap gives the sentinel.
@@ -123,7 +127,7 @@ func (e *UnavailableError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s unavailable (%s): %s", e.Backend, e.Cause, e.Detail)
 	if e.Code != 0 {
-		fmt.Fprintf(&b, " [%s (%d)]", e.CodeName, e.Code)
+		b.WriteString(" [" + codeText(e.CodeName, e.Code) + "]")
 	}
 	if e.Path != "" {
 		fmt.Fprintf(&b, "; library %s", e.Path)

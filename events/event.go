@@ -3,6 +3,7 @@ package events
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,6 +58,11 @@ type Event[E any, S comparable] struct {
 	handle  E
 	untimed bool
 
+	// turn is held by a record, and shared by a query, until each knows what it
+	// has done: a query between the record and the news that it went into a
+	// capture would break the capture.
+	turn sync.RWMutex
+
 	mu      sync.Mutex
 	state   State
 	record  uint64 // counts records, so that an answer about an older one is not believed
@@ -100,10 +106,14 @@ func own[E any, S comparable](api EventApi[E, S], handle E, untimed bool) *Event
 }
 
 // Untimed reports whether the event carries no timestamp.
-func (e *Event[E, S]) Untimed() bool { return e.untimed }
+func (e *Event[E, S]) Untimed() bool { return e != nil && e.untimed }
 
-// State is the state as far as it is known without asking the device.
+// State is the state as far as it is known without asking the device. Of a nil
+// event it is StateDestroyed.
 func (e *Event[E, S]) State() State {
+	if e == nil {
+		return StateDestroyed
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.state
@@ -146,7 +156,11 @@ func (e *Event[E, S]) giveBack() error {
 	if pooled {
 		return e.pool.take(e)
 	}
-	return e.api.EventDestroy(e.handle)
+	err := e.api.EventDestroy(e.handle)
+	if e.pool != nil {
+		e.pool.left()
+	}
+	return err
 }
 
 // Record queues a timestamp on stream. If it fails, the event counts as never
@@ -158,6 +172,8 @@ func (e *Event[E, S]) Record(stream S) error {
 		return err
 	}
 	defer e.end()
+	e.turn.Lock()
+	defer e.turn.Unlock()
 	began := recordOrder.Add(1)
 	err := e.api.EventRecord(e.handle, stream)
 	state := StateRecorded
@@ -184,6 +200,13 @@ func (e *Event[E, S]) Record(stream S) error {
 	return err
 }
 
+// settled is usable after a record in progress, for calls that may wait for it.
+func (e *Event[E, S]) settled(op string) (record uint64, complete bool, err error) {
+	e.turn.RLock()
+	defer e.turn.RUnlock()
+	return e.usable(op)
+}
+
 // usable refuses what the driver must not be asked.
 func (e *Event[E, S]) usable(op string) (record uint64, complete bool, err error) {
 	e.mu.Lock()
@@ -207,8 +230,9 @@ func (e *Event[E, S]) completed(record uint64) {
 	e.mu.Unlock()
 }
 
-// Query reports whether the last record was reached. It does not block. On a
-// backend that cannot query it is ErrUnsupported.
+// Query reports whether the last record was reached. It does not block; while a
+// record is being queued the answer is no. On a backend that cannot query it is
+// ErrUnsupported.
 func (e *Event[E, S]) Query() (bool, error) {
 	if err := e.begin("query"); err != nil {
 		return false, err
@@ -219,6 +243,10 @@ func (e *Event[E, S]) Query() (bool, error) {
 
 // ask is Query for whoever has the event to itself.
 func (e *Event[E, S]) ask() (bool, error) {
+	if !e.turn.TryRLock() {
+		return false, nil
+	}
+	defer e.turn.RUnlock()
 	record, complete, err := e.usable("query")
 	if err != nil || complete {
 		return complete, err
@@ -234,13 +262,15 @@ func (e *Event[E, S]) ask() (bool, error) {
 }
 
 // Wait blocks until the last record is reached. It cannot be cancelled; package
-// fence waits with a context.
+// fence waits with a context. Do not record an event into a capture while others
+// begin to wait for it: a wait that is just entering the driver cannot be kept
+// out, and would break the capture.
 func (e *Event[E, S]) Wait() error {
 	if err := e.begin("wait"); err != nil {
 		return err
 	}
 	defer e.end()
-	record, complete, err := e.usable("wait")
+	record, complete, err := e.settled("wait")
 	if err != nil || complete {
 		return err
 	}
@@ -258,7 +288,7 @@ func (e *Event[E, S]) WaitOn(stream S) error {
 		return err
 	}
 	defer e.end()
-	if _, _, err := e.usable("stream wait"); err != nil {
+	if _, _, err := e.settled("stream wait"); err != nil {
 		return err
 	}
 	if e.asker != nil {
@@ -299,19 +329,25 @@ func Elapsed[E any, S comparable](start, end *Event[E, S]) (time.Duration, error
 	if len(mistakes) > 0 {
 		return 0, errors.Join(mistakes...)
 	}
-	if start != end && start.api == end.api {
-		a, b := start.last(), end.last()
-		if a.stream == b.stream && a.began > b.ended {
-			return 0, fmt.Errorf("elapsed: %w: start was recorded after end", ErrReversed)
-		}
+	if start.last().after(end.last()) && sameDevice(start.api, end.api) {
+		return 0, fmt.Errorf("elapsed: %w: start was recorded after end", ErrReversed)
 	}
 	return start.api.EventElapsed(start.handle, end.handle)
+}
+
+// sameDevice believes in one device where the backend is of a type whose values
+// cannot be compared.
+func sameDevice(a, b any) bool {
+	return !reflect.ValueOf(a).Comparable() || !reflect.ValueOf(b).Comparable() || a == b
 }
 
 type lastRecord[S comparable] struct {
 	stream       S
 	began, ended uint64
 }
+
+// after reports whether r is certain to be behind o in the same queue.
+func (r lastRecord[S]) after(o lastRecord[S]) bool { return r.stream == o.stream && r.began > o.ended }
 
 func (e *Event[E, S]) last() lastRecord[S] {
 	e.mu.Lock()
@@ -335,7 +371,8 @@ func (e *Event[E, S]) Hold() error {
 
 // Release gives up one hold. The last one gives the event back to its pool,
 // which hands it out again once the device is done with it; an event of its own
-// is destroyed. A Release too many is ErrDestroyed and does nothing.
+// is destroyed. A Release too many is ErrDestroyed and does nothing, unless the
+// pool has handed the event out again meanwhile: then it takes the new holder's.
 func (e *Event[E, S]) Release() error {
 	if e == nil {
 		return nil
@@ -356,25 +393,28 @@ func (e *Event[E, S]) Release() error {
 
 // Close destroys the event whatever its state and holders; a call in progress
 // finishes first, and the last one destroys. Further calls are ErrDestroyed. A
-// second Close returns nil. An event of a pool leaves the pool.
+// second Close returns nil, and so does one after the last Release: there is
+// nothing left to close. An event of a pool leaves the pool.
 func (e *Event[E, S]) Close() error {
 	if e == nil {
 		return nil
 	}
 	e.mu.Lock()
-	if e.closing {
-		e.mu.Unlock()
-		return nil
+	held, now := e.holders > 0, e.calls == 0
+	if held {
+		e.holders, e.closing = 0, true
 	}
-	e.closing = true
-	e.holders = 0
-	now := e.calls == 0
 	e.mu.Unlock()
-	if e.pool != nil {
-		e.pool.left()
-	}
-	if now {
+	if held && now {
 		return e.giveBack()
 	}
 	return nil
+}
+
+// destroy is Close for the pool, of an event that nobody holds.
+func (e *Event[E, S]) destroy() error {
+	e.mu.Lock()
+	e.closing = true
+	e.mu.Unlock()
+	return e.giveBack()
 }

@@ -3,6 +3,7 @@ package events
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -19,9 +20,12 @@ type Pool[E any, S comparable] struct {
 
 	mu      sync.Mutex
 	free    []*Event[E, S] // complete
-	pending []*Event[E, S] // released before the device reached them, oldest first
+	pending []*Event[E, S] // released before the device reached them, in that order
 	alive   int
 	closed  bool
+
+	retiring sync.Mutex      // held by whoever looks through pending
+	slow     []lastRecord[S] // for retire alone
 }
 
 // NewPool makes a pool of at most limit events, timed or not (untimed events
@@ -37,86 +41,101 @@ func NewPool[E any, S comparable](api EventApi[E, S], limit int, untimed bool) *
 // Get takes an event; the caller is its only holder and gives it back with
 // Release. At the limit the error is ErrFull.
 func (p *Pool[E, S]) Get() (*Event[E, S], error) {
-	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
-		return nil, fmt.Errorf("event pool: %w", ErrClosed)
+	if e, err := p.idle(); e != nil || err != nil {
+		return e, err
 	}
-	if e := pop(&p.free); e != nil {
-		p.mu.Unlock()
+	if e := p.retire(); e != nil {
 		return e.reuse(), nil
 	}
+	if e, err := p.idle(); e != nil || err != nil {
+		return e, err // given back, or closed, meanwhile
+	}
+	if !p.reserve() {
+		return nil, fmt.Errorf("event pool: %w: all %d events are held or still pending", ErrFull, p.limit)
+	}
+	return p.grow()
+}
+
+// idle takes an event that is known to be complete, if there is one.
+func (p *Pool[E, S]) idle() (*Event[E, S], error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, fmt.Errorf("event pool: %w", ErrClosed)
+	}
+	n := len(p.free)
+	if n == 0 {
+		return nil, nil
+	}
+	e := p.free[n-1]
+	p.free[n-1] = nil
+	p.free = p.free[:n-1]
+	return e.reuse(), nil
+}
+
+// retire looks through the pending events, first released first, until it finds
+// one that has been reached. It does not ask about events that lie behind one
+// that has not. Others that look wait for their turn, so that nobody takes a
+// list that is being looked through for an empty one. The driver is called
+// without the pool's lock.
+func (p *Pool[E, S]) retire() *Event[E, S] {
+	p.retiring.Lock()
+	defer p.retiring.Unlock()
+	p.mu.Lock()
 	waiting := p.pending
 	p.pending = nil
-	room := p.alive < p.limit
-	if room {
-		p.alive++ // reserved; the driver is called without the lock
-	}
 	p.mu.Unlock()
 
-	found := p.retire(waiting)
-	if found == nil && room {
-		return p.grow()
-	}
-	if room {
-		p.left()
-	}
-	if found == nil {
-		return nil, fmt.Errorf("event pool: %w: %d events are in use and none has been reached", ErrFull, p.limit)
-	}
-	return found.reuse(), nil
-}
-
-func pop[E any, S comparable](list *[]*Event[E, S]) *Event[E, S] {
-	n := len(*list)
-	if n == 0 {
-		return nil
-	}
-	e := (*list)[n-1]
-	(*list)[n-1] = nil
-	*list = (*list)[:n-1]
-	return e
-}
-
-// retire looks through events that were pending, oldest first, and keeps one
-// that has been reached. It stops asking at the first that has not: the rest
-// are younger.
-func (p *Pool[E, S]) retire(waiting []*Event[E, S]) *Event[E, S] {
 	var reached *Event[E, S]
-	for i, e := range waiting {
+	left := waiting[:0]
+	p.slow = p.slow[:0]
+	for _, e := range waiting {
+		last := e.last()
+		if reached != nil || slices.ContainsFunc(p.slow, last.after) {
+			left = append(left, e)
+			continue
+		}
 		done, err := e.ask()
-		if err != nil && !errors.Is(err, ErrUnsupported) {
-			_ = e.Close() // counted by the backend if it fails
-			continue
-		}
-		if done && reached == nil {
+		switch {
+		case err != nil:
+			_ = e.destroy() // counted by the backend if it fails
+		case done:
 			reached = e
-			continue
+		default:
+			p.slow = append(p.slow, last)
+			left = append(left, e)
 		}
-		p.mu.Lock()
-		if done {
-			p.free = append(p.free, e)
-		} else {
-			p.pending = append(p.pending, waiting[i:]...)
-		}
-		closed := p.closed
-		p.mu.Unlock()
-		if closed {
-			_ = p.Close()
-		}
-		if !done {
-			break
-		}
+	}
+	clear(waiting[len(left):])
+
+	p.mu.Lock()
+	p.pending = append(left, p.pending...) // what came meanwhile comes later
+	closed := p.closed
+	p.mu.Unlock()
+	if closed {
+		_ = p.Close() // it could not see what was in waiting
 	}
 	return reached
 }
 
-func (p *Pool[E, S]) grow() (*Event[E, S], error) {
-	make := New[E, S]
-	if p.untimed {
-		make = func(api EventApi[E, S]) (*Event[E, S], error) { return NewUntimed(api, true) }
+// reserve makes room for one more event, where the limit allows.
+func (p *Pool[E, S]) reserve() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.alive >= p.limit {
+		return false
 	}
-	e, err := make(p.api)
+	p.alive++
+	return true
+}
+
+// grow makes the event that room was reserved for.
+func (p *Pool[E, S]) grow() (*Event[E, S], error) {
+	create := New[E, S]
+	if p.untimed {
+		create = func(api EventApi[E, S]) (*Event[E, S], error) { return NewUntimed(api, true) }
+	}
+	e, err := create(p.api)
 	if err != nil {
 		p.left()
 		return nil, err
@@ -142,13 +161,13 @@ func (p *Pool[E, S]) take(e *Event[E, S]) error {
 		if done, err := e.ask(); err == nil && done {
 			state = StateComplete
 		} else if err != nil {
-			return errors.Join(err, e.Close())
+			return errors.Join(err, e.destroy())
 		}
 	}
 	p.mu.Lock()
 	if p.closed || state == StateCaptured || state == StateRecorded && e.querier == nil {
 		p.mu.Unlock()
-		return e.Close()
+		return e.destroy()
 	}
 	if state == StateRecorded {
 		p.pending = append(p.pending, e)
@@ -173,7 +192,8 @@ func (p *Pool[E, S]) Len() int {
 }
 
 // Close destroys the events in the pool. Events still held are destroyed when
-// their last holder releases them. It is idempotent.
+// their last holder releases them. It is idempotent. What a lost device says to
+// each of them is reported once.
 func (p *Pool[E, S]) Close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -182,7 +202,11 @@ func (p *Pool[E, S]) Close() error {
 	p.mu.Unlock()
 	var failed []error
 	for _, e := range all {
-		failed = append(failed, e.Close())
+		err := e.destroy()
+		if err == nil || slices.ContainsFunc(failed, func(f error) bool { return f.Error() == err.Error() }) {
+			continue
+		}
+		failed = append(failed, err)
 	}
 	return errors.Join(failed...)
 }

@@ -422,6 +422,25 @@ func TestRecordIntoACaptureIsSaidAndNeverAskedAbout(t *testing.T) {
 	noLiveEvents(t, dev)
 }
 
+// Between a record into a capture and the news that it went into one, a poller
+// elsewhere must not get through to the device: pytorch/pytorch#148594.
+func TestQueryDuringARecordDoesNotReachTheDevice(t *testing.T) {
+	dev := device(t, mock.AutoAdvance())
+	s, free := newStream(t, dev), newStream(t, dev)
+	e := recorded(t, dev, free)
+	require.NoError(t, dev.BeginCapture(s, events.CaptureGlobal))
+	asked := 0
+	dev.Script(mock.Fault{Op: mock.OpStreamCapturing, Hook: func() {
+		asked++
+		require.False(t, query(t, e), "not reached yet")
+	}})
+	require.ErrorIs(t, e.Record(s), events.ErrCapturing)
+	require.Equal(t, 1, asked)
+	require.Zero(t, dev.CallCount(mock.OpEventQuery))
+	_, err := dev.EndCapture(s)
+	require.NoError(t, err, "the capture is unharmed")
+}
+
 // An invalidated capture is still one: microsoft/onnxruntime#29584.
 func TestRecordIntoAnInvalidatedCaptureIsRefused(t *testing.T) {
 	dev := device(t, mock.AutoAdvance())

@@ -97,7 +97,7 @@ func TestPollerHammerLeavesTheCaptureAlone(t *testing.T) {
 	var stop atomic.Bool
 	var polls atomic.Uint64
 	var all sync.WaitGroup
-	for range 3 {
+	for range 2 {
 		all.Go(func() {
 			for !stop.Load() {
 				_, _ = e.Query()
@@ -106,7 +106,7 @@ func TestPollerHammerLeavesTheCaptureAlone(t *testing.T) {
 		})
 	}
 	broken := 0
-	for range hammerRounds() {
+	for range hammerRounds() / 8 {
 		require.NoError(t, dev.BeginCapture(captured, events.CaptureGlobal))
 		seen := polls.Load()
 		require.ErrorIs(t, e.Record(captured), events.ErrCapturing)

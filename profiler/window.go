@@ -10,8 +10,13 @@ import (
 	"example.com/devevents/events"
 )
 
-// chunk is how many windows a stream is prepared for at a time.
-const chunk = 32
+// A stream is prepared for firstChunk windows when its first track is made, so
+// that a burst or a deep nest finds room at once, and for fewer where the bound of
+// all windows nears; leastChunk is the least.
+const (
+	firstChunk = 128
+	leastChunk = 8
+)
 
 // stamp is one event of the device that windows record into. Two windows share
 // one where a lap lies between them.
@@ -100,14 +105,18 @@ func newStream[E any, S comparable](e *engine[E, S], handle S) *stream[E, S] {
 }
 
 // grow makes events for more windows: a chunk at first, then as many as there
-// are, but at most half of what is left, so that other streams find some too. The
+// are, but only a part of what is left, so that other streams find some too. The
 // events are made without the lock.
 func (s *stream[E, S]) grow() error {
 	e := s.engine
 	s.mu.Lock()
 	have := len(s.windows)
 	s.mu.Unlock()
-	n := e.reserve(max(chunk, min(have, e.unprepared()/2)))
+	want := min(have, e.unprepared()/2)
+	if have == 0 {
+		want = min(firstChunk, e.unprepared()/16)
+	}
+	n := e.reserve(max(leastChunk, want))
 	if n == 0 {
 		return fmt.Errorf("profiler: %w: %d windows are prepared for over all streams", events.ErrFull, e.cfg.windows)
 	}
@@ -264,7 +273,7 @@ func (s *stream[E, S]) start(t *Track) Window {
 
 // low asks for more windows before they run out. The lock is held.
 func (s *stream[E, S]) low() bool {
-	low := len(s.free) < max(chunk/2, len(s.windows)/4) && !s.growing
+	low := len(s.free) < max(leastChunk/2, len(s.windows)/4) && !s.growing
 	s.growing = s.growing || low
 	return low
 }

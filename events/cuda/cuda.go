@@ -38,15 +38,17 @@ type Info = cfamily.Info
 // WithDriverAPI.
 type Option = cfamily.Option
 
-// The options. WithLibrary("/path/libcudart.so.13") names the runtime's file and
-// WithDriver("/path/libcuda.so.1") the driver library's, both without fallback.
-// WithDriverAPI(true) uses the driver library in place of the runtime, and
+// WithLibrary is an option: WithLibrary("/path/libcudart.so.13") names the runtime's file, without
+// fallback.
+type WithLibrary = cfamily.WithLibrary
+
+// WithDriver is an option: WithDriver("/path/libcuda.so.1") names the driver library's file, without
+// fallback.
+type WithDriver = cfamily.WithDriver
+
+// WithDriverAPI is an option: WithDriverAPI(true) uses the driver library in place of the runtime, and
 // WithDriverAPI(false) never does.
-type (
-	WithLibrary   = cfamily.WithLibrary
-	WithDriver    = cfamily.WithDriver
-	WithDriverAPI = cfamily.WithDriverAPI
-)
+type WithDriverAPI = cfamily.WithDriverAPI
 
 // Open loads CUDA's runtime library and lists the devices that it sees. No
 // device is initialised by it.

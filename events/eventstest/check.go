@@ -144,13 +144,14 @@ func (c *check[E, S]) warm() {
 			_, err := c.scratch.ScratchSpin(d, stream)
 			return err
 		}
-	case c.gate != nil: // nobody opens this gate: its watchdog does
+	case c.gate != nil: // the gate's watchdog ends the work
 		c.work = func(stream S, d time.Duration) error {
-			_, err := c.gate.GateClose(stream, d)
+			gate, err := c.gate.GateClose(stream, d)
+			if err == nil {
+				c.later(func() { _ = gate.Open() })
+			}
 			return err
 		}
-	default:
-		c.failf("The suite has nothing to keep a stream busy with: set Work, because the backend offers neither Scratch nor Gate.")
 	}
 }
 
@@ -295,7 +296,10 @@ func (c *check[E, S]) deadStream() S {
 	return s
 }
 
-func (c *check[E, S]) busy(s S, d time.Duration) { c.must(c.work(s, d), "queueing work") }
+func (c *check[E, S]) busy(s S, d time.Duration) {
+	c.need(c.work != nil, "way to keep a stream busy")
+	c.must(c.work(s, d), "queueing work")
+}
 
 func (c *check[E, S]) elapsed(start, end E) time.Duration {
 	span, err := c.api.EventElapsed(start, end)
@@ -413,7 +417,7 @@ func (c *check[E, S]) held(body func(h *hold[E, S])) {
 		}
 		return
 	}
-	for d := 200 * time.Millisecond; ; d *= 4 {
+	for d := 50 * time.Millisecond; ; d *= 4 {
 		lasted, problem := c.heldOnce(d, body)
 		if problem == nil {
 			return

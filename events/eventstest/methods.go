@@ -46,7 +46,7 @@ func (c *check[E, S]) streamCalls(s S) []call {
 		list = append(list, call{"StreamCapturing", func() error { _, err := c.asker.StreamCapturing(s); return err }})
 	}
 	if c.gate != nil {
-		list = append(list, call{"GateClose", func() error { return c.gateClose(s, time.Millisecond) }})
+		list = append(list, call{"GateClose", func() error { _, err := c.gate.GateClose(s, time.Millisecond); return err }})
 	}
 	if c.spins {
 		list = append(list, call{"ScratchSpin", func() error { _, err := c.scratch.ScratchSpin(time.Microsecond, s); return err }})
@@ -66,11 +66,6 @@ func (c *check[E, S]) streamCalls(s S) []call {
 			call{"CaptureEnd", func() error { _, err := c.graphs.CaptureEnd(s); return err }})
 	}
 	return list
-}
-
-func (c *check[E, S]) gateClose(s S, watchdog time.Duration) error {
-	_, err := c.gate.GateClose(s, watchdog)
-	return err
 }
 
 // roundQuery is one query in a round of its own.

@@ -1,7 +1,6 @@
 package eventstest
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,87 +11,88 @@ import (
 type abilityOf struct {
 	name    string
 	offered bool
-	method  bool         // the type has the methods, offered or not
-	use     func() error // nil where no method returns an error
+	method  bool   // the type has the methods, offered or not
+	calls   []call // valid ones; nil where no method returns an error
+	quiet   func() // the other methods
 }
 
-func has[T any](api any) (methods T, offered, method bool) {
-	_, offered = events.Ability[T](api)
-	methods, method = api.(T)
-	return methods, offered, method
+func has[T any](api any, name string) (methods T, a *abilityOf) {
+	_, offered := events.Ability[T](api)
+	methods, method := api.(T)
+	return methods, &abilityOf{name: name, offered: offered, method: method}
 }
 
-func (c *check[E, S]) abilities(e E, s S) []abilityOf {
+// abilities are all of package events. Where an ability is offered its calls
+// work in this order.
+func (c *check[E, S]) abilities(e E, s S) []*abilityOf {
 	api := any(c.api)
-	var list []abilityOf
-	add := func(name string, offered, method bool, use func() error) {
-		list = append(list, abilityOf{name, offered, method, use})
+
+	query, querier := has[events.Querier[E]](api, "Querier")
+	querier.calls = []call{{"EventQuery", func() error { _, err := query.EventQuery(e); return err }}}
+
+	var round events.Round
+	polls, rounds := has[events.RoundQuerier[E]](api, "RoundQuerier")
+	rounds.calls = []call{
+		{"RoundBegin", func() (err error) { round, err = polls.RoundBegin(); return err }},
+		{"RoundQuery", func() error { _, err := polls.RoundQuery(round, e); return err }},
+		{"RoundEnd", func() error { return polls.RoundEnd(round) }},
 	}
-	q, offered, method := has[events.Querier[E]](api)
-	add("Querier", offered, method, func() error { _, err := q.EventQuery(e); return err })
-	r, offered, method := has[events.RoundQuerier[E]](api)
-	add("RoundQuerier", offered, method, func() error {
-		round, err := r.RoundBegin()
-		if err != nil {
-			return err
-		}
-		return r.RoundEnd(round)
-	})
-	a, offered, method := has[events.CaptureAsker[S]](api)
-	add("CaptureAsker", offered, method, func() error { _, err := a.StreamCapturing(s); return err })
-	u, offered, method := has[events.UntimedCreator[E]](api)
-	add("UntimedCreator", offered, method, func() error {
-		made, err := u.EventCreateUntimed(false)
+
+	asks, asker := has[events.CaptureAsker[S]](api, "CaptureAsker")
+	asker.calls = []call{{"StreamCapturing", func() error { _, err := asks.StreamCapturing(s); return err }}}
+
+	makes, untimed := has[events.UntimedCreator[E]](api, "UntimedCreator")
+	untimed.calls = []call{{"EventCreateUntimed", func() error {
+		made, err := makes.EventCreateUntimed(false)
 		if err != nil {
 			return err
 		}
 		return c.api.EventDestroy(made)
-	})
-	g, offered, method := has[events.Gate[S]](api)
-	add("Gate", offered, method, func() error { _, err := g.GateClose(s, time.Millisecond); return err })
-	m, offered, method := has[events.Scratch[S]](api)
-	add("Scratch", offered, method, func() error {
-		b, err := m.ScratchAlloc(4096)
-		if err != nil {
-			return err
-		}
-		return m.ScratchFree(b)
-	})
-	x, offered, method := has[events.Graphs[E, S]](api)
-	add("Graphs", offered, method, func() error {
-		if err := x.EventRecordExternal(c.event(), s); err != nil {
-			return err
-		}
-		if err := x.CaptureBegin(s, events.CaptureRelaxed); err != nil {
-			return err
-		}
-		graph, err := x.CaptureEnd(s)
-		if err != nil {
-			return err
-		}
-		return graph.Close()
-	})
-	i, offered, method := has[events.Identifier](api)
-	add("Identifier", offered, method, func() error { i.Identity(); return nil })
-	w, offered, method := has[events.StreamWrapper[S]](api)
-	add("StreamWrapper", offered, method, func() error { w.WrapStream(1); return nil })
-	t, offered, method := has[events.StatsReader](api)
-	add("StatsReader", offered, method, func() error { t.EventStats(); return nil })
-	z, offered, method := has[events.StaleReader](api)
-	add("StaleReader", offered, method, func() error { z.ElapsedAfterCapture(); return nil })
-	k, offered, method := has[events.HostClocker](api)
-	add("HostClocker", offered, method, func() error { k.HostClock(); return nil })
-	return list
-}
+	}}}
 
-// quiet are the abilities whose methods return no error: all that can be asked
-// of them where they are not offered is that they do not panic.
-func quiet(ability string) bool {
-	switch ability {
-	case "Identifier", "StreamWrapper", "StatsReader", "StaleReader", "HostClocker":
-		return true
+	closes, gate := has[events.Gate[S]](api, "Gate")
+	gate.calls = []call{{"GateClose", func() error {
+		closed, err := closes.GateClose(s, c.timeout)
+		if err != nil {
+			return err
+		}
+		return closed.Open()
+	}}}
+
+	memory, scratch := has[events.Scratch[S]](api, "Scratch")
+	scratch.calls = []call{{"ScratchAlloc", func() error {
+		b, err := memory.ScratchAlloc(4096)
+		if err != nil {
+			return err
+		}
+		return memory.ScratchFree(b)
+	}}}
+
+	captures, graphs := has[events.Graphs[E, S]](api, "Graphs")
+	graphs.calls = []call{
+		{"EventRecordExternal", func() error { return captures.EventRecordExternal(e, s) }},
+		{"CaptureBegin", func() error { return captures.CaptureBegin(s, events.CaptureRelaxed) }},
+		{"CaptureEnd", func() error {
+			graph, err := captures.CaptureEnd(s)
+			if err != nil {
+				return err
+			}
+			return graph.Close()
+		}},
 	}
-	return false
+
+	names, identity := has[events.Identifier](api, "Identifier")
+	identity.quiet = func() { names.Identity() }
+	wraps, wrapper := has[events.StreamWrapper[S]](api, "StreamWrapper")
+	wrapper.quiet = func() { wraps.WrapStream(1) }
+	counts, stats := has[events.StatsReader](api, "StatsReader")
+	stats.quiet = func() { counts.EventStats() }
+	reads, stale := has[events.StaleReader](api, "StaleReader")
+	stale.quiet = func() { reads.ElapsedAfterCapture() }
+	clock, host := has[events.HostClocker](api, "HostClocker")
+	host.quiet = func() { clock.HostClock() }
+
+	return []*abilityOf{querier, rounds, asker, untimed, gate, scratch, graphs, identity, wrapper, stats, stale, host}
 }
 
 // A symbol missing from an old library crashed days later at the first use:
@@ -104,8 +104,11 @@ func abilitiesRefused[E any, S comparable](c *check[E, S]) {
 			continue
 		}
 		found = true
-		if err := a.use(); !quiet(a.name) && !errors.Is(err, events.ErrUnsupported) {
-			c.failf("%s is not offered, and its method gave %s.", a.name, said(err))
+		for _, m := range a.calls {
+			c.want(m.do(), m.name+" of the ability "+a.name+", which is not offered", events.ErrUnsupported)
+		}
+		if a.quiet != nil {
+			a.quiet() // whatever it gives, it does not panic
 		}
 	}
 	c.need(found, "method of an ability that it does not offer")
@@ -113,8 +116,11 @@ func abilitiesRefused[E any, S comparable](c *check[E, S]) {
 
 func abilitiesWork[E any, S comparable](c *check[E, S]) {
 	for _, a := range c.abilities(c.complete(), c.stream()) {
-		if a.offered {
-			c.must(a.use(), a.name+", which is offered,")
+		if !a.offered {
+			continue
+		}
+		for _, m := range a.calls {
+			c.must(m.do(), m.name+" of the ability "+a.name+", which is offered")
 		}
 	}
 }

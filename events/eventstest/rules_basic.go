@@ -10,6 +10,19 @@ import (
 	"example.com/devevents/events"
 )
 
+func workGiven[E any, S comparable](c *check[E, S]) {
+	if c.work == nil {
+		c.failf("Set Work: the backend offers neither a spin nor a gate.")
+	}
+	s := c.stream()
+	began := time.Now()
+	c.busy(s, workTime)
+	c.must(c.sync(s), "StreamSynchronize")
+	if took := time.Since(began); c.advance == nil && took < workTime/2 {
+		c.failf("StreamSynchronize behind work of %v returned after %v: either it did not wait or the work was too short.", workTime, took)
+	}
+}
+
 func backendName[E any, S comparable](c *check[E, S]) {
 	name := c.api.Backend()
 	if !regexp.MustCompile(`^[a-z0-9_-]+$`).MatchString(name) {

@@ -38,8 +38,8 @@ type Info = cfamily.Info
 // Option changes how Open looks for the library.
 type Option = cfamily.Option
 
-// WithLibrary("/path/libamdhip64.so.7") names the runtime's file, without
-// fallback.
+// WithLibrary is an option: WithLibrary("/path/libamdhip64.so.7") names the
+// runtime's file, without fallback.
 type WithLibrary = cfamily.WithLibrary
 
 // Open loads AMD's HIP runtime and lists the devices that it sees. No device is

@@ -386,7 +386,10 @@ func (d Device[V]) EventQuery(event Event[V]) (bool, error) {
 		code = d.relaxed1(OpEventQuery, e.handle)
 	}
 	d.lib.release(held, e, nil)
-	return d.reached(code, err)
+	if err != nil {
+		return false, err
+	}
+	return d.reached(code)
 }
 
 // askable refuses what must not be asked: the driver calls a never-recorded
@@ -404,10 +407,9 @@ func (d *dev) askable(op Op, e *life) error {
 	return nil
 }
 
-func (d *dev) reached(code int32, err error) (bool, error) {
+// reached turns a query's code into its answer.
+func (d *dev) reached(code int32) (bool, error) {
 	switch {
-	case err != nil:
-		return false, err
 	case code == codeNotReady:
 		return false, nil
 	case code != codeSuccess:
@@ -712,7 +714,10 @@ func (d Device[V]) RoundQuery(round events.Round, event Event[V]) (bool, error) 
 		}
 	}
 	d.lib.release(held, e, nil)
-	return d.reached(code, err)
+	if err != nil {
+		return false, err
+	}
+	return d.reached(code)
 }
 
 // RoundEnd implements events.RoundQuerier.

@@ -62,7 +62,7 @@ func sysLookup(handle uintptr, name string) uintptr {
 
 // linkMap is the public head of the loader's record of a library (link.h).
 type linkMap struct {
-	base    uintptr
+	_       uintptr // where it lies
 	name    *byte
 	dynamic uintptr
 }

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/devevents/cmd/evprobe/internal/probe"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/schema1.txt")
+
+// Whoever reads schema 1 relies on these keys and types: lines may be added to
+// the file, and none may change or go.
+func TestShapeOfSchema1(t *testing.T) {
+	t.Parallel()
+	var passed bytes.Buffer
+	require.Equal(t, exitPassed, command{backends: backends(), stdout: &passed, stderr: &passed, settings: quick}.
+		run(t.Context(), []string{"-backend", "mock", "-json"}))
+	late := func(int) (*opened, error) {
+		return &opened{check: func(context.Context, probe.Settings) probe.Outcome {
+			return probe.Outcome{
+				Results:    []probe.Result{{Name: "order", Verdict: probe.Fail, Reason: "late", Numbers: map[string]any{}}},
+				Unfinished: &probe.Unfinished{Check: "order"},
+			}
+		}}, nil
+	}
+
+	var b strings.Builder
+	for _, part := range []struct{ title, text string }{
+		{"passed", passed.String()},
+		{"unavailable", evprobe(t.Context(), refusing(missing), nil, "-json").stdout},
+		{"timed out", evprobe(t.Context(), late, nil, "-json").stdout},
+		{"usage", evprobe(t.Context(), late, nil, "-json", "-frob").stdout},
+	} {
+		var doc any
+		require.NoError(t, json.Unmarshal([]byte(part.text), &doc))
+		fmt.Fprintf(&b, "# %s\n", part.title)
+		shape(&b, "", doc)
+	}
+	const golden = "testdata/schema1.txt"
+	if *update {
+		require.NoError(t, os.WriteFile(golden, []byte(b.String()), 0o644))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	require.Equal(t, strings.ReplaceAll(string(want), "\r\n", "\n"), b.String())
+}
+
+// shape writes each key with the type of its value. Elements of a list that
+// have a name are told apart by it.
+func shape(b *strings.Builder, path string, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		fmt.Fprintf(b, "%s object\n", path)
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			shape(b, path+"."+key, v[key])
+		}
+	case []any:
+		fmt.Fprintf(b, "%s list\n", path)
+		for _, element := range v {
+			name := ""
+			if object, ok := element.(map[string]any); ok && object["name"] != nil {
+				name = object["name"].(string)
+			}
+			shape(b, path+"["+name+"]", element)
+		}
+	case nil:
+		fmt.Fprintf(b, "%s null\n", path)
+	default:
+		fmt.Fprintf(b, "%s %T\n", path, v)
+	}
+}

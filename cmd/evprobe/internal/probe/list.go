@@ -1,0 +1,101 @@
+package probe
+
+// list is every check, in the order in which they run: first what the others
+// stand on. A new check is one entry here.
+func list[E any, S comparable]() []check[E, S] {
+	return []check[E, S]{
+		{
+			name:    "library",
+			expect:  "the library that was opened is mapped into this process, and its runtime and driver say their versions",
+			meaning: "another library may be answering than the one that is reported, so nothing below can be put down to it",
+			run:     checkLibrary[E, S],
+		},
+		{
+			name:    "device",
+			expect:  "the device has the ordinal that was asked for, a name, and a PCI bus id or UUID that is well formed where it has one",
+			meaning: "measurements cannot be assigned to a physical device",
+			run:     checkDevice[E, S],
+		},
+		{
+			name:    "handles",
+			expect:  "1000 events can be made and destroyed, pending ones and twice included, and none stays alive",
+			meaning: "a long-running program that times its work runs out of events or memory",
+			run:     checkHandles[E, S],
+		},
+		{
+			name:    "record-wait",
+			expect:  "a wait for an event returns when the work before it is done, not earlier, and a query then says so",
+			meaning: "whoever waits for an event can read results before the device has written them",
+			run:     checkRecordWait[E, S],
+		},
+		{
+			name:    "answers",
+			expect:  "never recorded, pending, untimed, destroyed and zero handles each get an error of their own, and elapsed says which event it means",
+			meaning: "a mistake in a program reads as a measurement, or as work that is done",
+			run:     checkAnswers[E, S],
+		},
+		{
+			name:    "known-work",
+			expect:  "work of 10us, 100us, 1ms and 10ms queued behind other work reads within 5us of what the device's own timer says (median of 50)",
+			meaning: "event spans on this device are not the time that the work took",
+			run:     checkKnownWork[E, S],
+		},
+		{
+			name:    "order",
+			expect:  "1000 events recorded on one stream read in the order of recording, never backwards, and their spans add up",
+			meaning: "windows on one stream can overlap or end before they start",
+			run:     checkOrder[E, S],
+		},
+		{
+			name:    "tick",
+			expect:  "spans are multiples of a step of at most 1us",
+			meaning: "spans of a few microseconds on this device are mostly rounding",
+			run:     checkTick[E, S],
+		},
+		{
+			name:    "clamp",
+			expect:  "the span between swapped events is 0 and counted, neither negative nor an error",
+			meaning: "negative spans reach whoever adds them up, or are hidden without a trace",
+			run:     checkClamp[E, S],
+		},
+		{
+			name:    "stream-order",
+			expect:  "a stream that waits for another stream's event goes on after it, never before",
+			meaning: "work on one stream can overtake the work on another that it depends on",
+			run:     checkStreamOrder[E, S],
+		},
+		{
+			name:    "cost",
+			expect:  "queueing a record costs the host less than 1ms, and a record and the wait for it on an idle stream less than 100ms",
+			meaning: "timing with events slows the program down so far that it measures itself",
+			run:     checkCost[E, S],
+		},
+		{
+			name:    "capture",
+			expect:  "a global graph capture held open on one thread survives 1000 queries and waits of unrelated events on others",
+			meaning: "a profiler or a fence in this process breaks graph captures of the program around it",
+			run:     checkCapture[E, S],
+		},
+		{
+			name:    "drift",
+			expect:  "the device's clock and the host's differ in rate by less than 500ppm over some seconds",
+			meaning: "durations on this device are scaled wrongly, or its clock cannot be placed on the host's",
+			run:     checkDrift[E, S],
+		},
+		{
+			name:    "leftovers",
+			expect:  "after all checks every event and stream of theirs is gone, and no destroy has failed unseen",
+			meaning: "handles leak in ordinary use",
+			run:     checkLeftovers[E, S],
+		},
+	}
+}
+
+// Names lists the checks in the order in which they run.
+func Names() []string {
+	var names []string
+	for _, c := range list[struct{}, struct{}]() {
+		names = append(names, c.name)
+	}
+	return names
+}

@@ -1,0 +1,392 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"example.com/devevents/cmd/evprobe/internal/probe"
+	"example.com/devevents/events"
+	"example.com/devevents/events/mock"
+	"example.com/devevents/internal/gputest"
+)
+
+// asProgram makes the test binary behave as evprobe itself.
+const asProgram = "EVPROBE_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// simulated gives a way to a simulated device that goes wrong as scripted.
+func simulated(t *testing.T, faults ...mock.Fault) func(int) (*opened, error) {
+	return func(ordinal int) (*opened, error) {
+		dev := mock.NewDevice()
+		dev.Script(faults...)
+		t.Cleanup(dev.System().Close) // lets calls that hang go
+		return device(dev, probe.About{Device: ordinal, DeviceCount: 1}, dev.Identity(), func() error { return nil }), nil
+	}
+}
+
+// canned gives a way to a device whose checks have been run already.
+func canned(closing func() error, results ...probe.Result) func(int) (*opened, error) {
+	if closing == nil {
+		closing = func() error { return nil }
+	}
+	return func(int) (*opened, error) {
+		return &opened{close: closing, check: func(_ context.Context, s probe.Settings) probe.Outcome {
+			for i, r := range results {
+				s.Watch.Running(i, len(results), r.Name, "")
+				s.Watch.Done(r)
+			}
+			return probe.Outcome{Complete: true, Results: results}
+		}}, nil
+	}
+}
+
+var pass = probe.Result{Name: "order", Verdict: probe.Pass, Measurement: "1000 events"}
+
+func refusing(err error) func(int) (*opened, error) {
+	return func(int) (*opened, error) { return nil, err }
+}
+
+var missing = &events.UnavailableError{
+	Backend: "cuda", Cause: events.CauseLibraryMissing, Detail: "found nothing that could be loaded",
+	Advice: "install a driver", Candidates: []events.Candidate{{Path: "libcudart.so.13", Reason: "not there"}},
+}
+
+// quick makes the checks short.
+var quick = probe.Settings{DriftSpan: 20 * time.Millisecond, Grace: 50 * time.Millisecond}
+
+// output is what one run left behind.
+type output struct {
+	code           int
+	stdout, stderr string
+}
+
+// document reads stdout, which must hold exactly one document.
+func (o output) document(t *testing.T) document {
+	t.Helper()
+	var doc document
+	dec := json.NewDecoder(strings.NewReader(o.stdout))
+	dec.DisallowUnknownFields()
+	require.NoError(t, dec.Decode(&doc), "stdout: %q", o.stdout)
+	_, err := dec.Token()
+	require.ErrorIs(t, err, io.EOF, "more than one document on stdout")
+	return doc
+}
+
+// evprobe runs the command with the given ways to a device: cuda, then mock.
+func evprobe(ctx context.Context, cuda, simulated func(int) (*opened, error), args ...string) output {
+	var stdout, stderr bytes.Buffer
+	c := command{
+		backends: []backend{{name: "cuda", auto: true, open: cuda}, {name: "mock", open: simulated}},
+		stdout:   &stdout, stderr: &stderr, settings: quick,
+	}
+	code := c.run(ctx, args)
+	return output{code, stdout.String(), stderr.String()}
+}
+
+// Machines read the document at every exit code, and people get one line on
+// stderr: wilicc/gpu-burn#6, canonical/checkbox#119, bigstack-oss/cubecos#1340,
+// tobocop2/lilbee#389.
+func TestEveryExitCodeComesWithADocument(t *testing.T) {
+	hang := mock.Fault{Op: mock.OpEventRecord, Hang: true}
+	never := make(chan struct{})
+	t.Cleanup(func() { close(never) })
+	hangs := func(int) (*opened, error) { <-never; return nil, missing }
+	interrupted, interrupt := context.WithCancel(t.Context())
+	interrupt()
+
+	for _, tc := range []struct {
+		name    string
+		ctx     context.Context
+		open    func(int) (*opened, error)
+		args    string
+		code    int
+		outcome string
+		summary string
+	}{
+		{"all passed", nil, simulated(t), "", 0, "passed", "13 of 14 checks passed, 0 failed, 1 skipped"},
+		{"a check failed", nil, simulated(t, mock.Fault{Op: mock.OpEventElapsed, Reading: mock.Reads(0)}), "", 1, "failed", "do not rely"},
+		{"device lost", nil, simulated(t, mock.Fault{Op: mock.OpEventCreate, Nth: 3, Lose: true}), "", 1, "failed", "do not rely"},
+		{"nothing ran", nil, canned(nil, probe.Result{Verdict: probe.Skip}), "", 1, "failed", "nothing was measured"},
+		{"close failed", nil, canned(func() error { return errors.New("busy") }, pass), "", 1, "failed", "could not be closed: busy"},
+		{"unknown flag", nil, simulated(t), "-frob", 2, "usage", "flag provided but not defined: -frob"},
+		{"unknown backend", nil, simulated(t), "-backend metal", 2, "usage", "-backend takes auto|cuda|mock"},
+		{"negative device", nil, simulated(t), "-device -1", 2, "usage", "counted from 0"},
+		{"no time", nil, simulated(t), "-timeout 0s", 2, "usage", "above 0"},
+		{"not a duration", nil, simulated(t), "-timeout soon", 2, "usage", "soon"},
+		{"argument", nil, simulated(t), "gpu0", 2, "usage", `unexpected argument "gpu0"`},
+		{"no library", nil, refusing(missing), "", 3, "unavailable", "cuda unavailable (library-missing)"},
+		{"no such device", nil, refusing(noSuchDevice("cuda", 7, 2)), "-device 7", 3, "unavailable", "device 7 was asked for and there are 2"},
+		{"refused without a reason", nil, refusing(errors.New("odd")), "", 3, "unavailable", "odd"},
+		{"hang in a check", nil, simulated(t, hang), "-timeout 300ms", 5, "timed-out", "timed out after 300ms in handles, which hangs"},
+		{"hang in open", nil, hangs, "-timeout 50ms", 5, "timed-out", "timed out after 50ms in open, which hangs"},
+		{"hang in close", nil, canned(func() error { <-never; return nil }, pass), "-timeout 50ms", 5, "timed-out", "in close, which hangs"},
+		{"interrupted", interrupted, simulated(t), "", 130, "interrupted", "interrupted"},
+		{"version", nil, simulated(t), "-version", 0, "version", "evprobe "},
+		{"help", nil, simulated(t), "-h", 0, "help", "Exit codes:"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			ctx := tc.ctx
+			if ctx == nil {
+				ctx = t.Context()
+			}
+			args := append(strings.Fields(tc.args), "-json")
+			if tc.args == "gpu0" {
+				args = []string{"-json", "gpu0"}
+			}
+			got := evprobe(ctx, tc.open, tc.open, args...)
+			require.Equal(t, tc.code, got.code, got.stderr)
+			doc := got.document(t)
+			require.Equal(t, 1, doc.Schema)
+			require.Equal(t, tc.code, doc.ExitCode)
+			require.Equal(t, tc.outcome, doc.Outcome)
+			require.Contains(t, doc.Summary, tc.summary)
+			require.NotNil(t, doc.Checks)
+			require.NotNil(t, doc.Unavailable)
+			require.Equal(t, tc.code == 5, doc.Unfinished != nil)
+			if tc.code == 0 {
+				require.Empty(t, got.stderr)
+			} else {
+				require.Equal(t, "evprobe: "+doc.Summary+"\n", got.stderr)
+				require.Equal(t, 1, strings.Count(got.stderr, "\n"))
+			}
+		})
+	}
+}
+
+func TestHungRunKeepsTheChecksThatWereDone(t *testing.T) {
+	t.Parallel()
+	got := evprobe(t.Context(), simulated(t, mock.Fault{Op: mock.OpEventRecord, Nth: 101, Hang: true}), nil, "-json", "-timeout", "400ms")
+	require.Equal(t, exitTimedOut, got.code)
+	doc := got.document(t)
+	require.Len(t, doc.Checks, len(probe.Names()))
+	var verdicts []probe.Verdict
+	for _, r := range doc.Checks[:5] {
+		verdicts = append(verdicts, r.Verdict)
+	}
+	require.Equal(t, []probe.Verdict{probe.Skip, probe.Pass, probe.Pass, probe.Fail, probe.Skip}, verdicts)
+	require.Equal(t, "record-wait", doc.Unfinished.Check)
+	require.True(t, doc.Unfinished.Hung)
+	require.NotEmpty(t, doc.Checks[2].Measurement)
+}
+
+func TestJSONIsAnsweredInJSONHoweverTheRestIsSpelled(t *testing.T) {
+	for args, want := range map[string]bool{
+		"-frob -json": true, "--json --frob": true, "-json=true -frob": true, "gpu0 -json": true, "-backend": false,
+		"-json=false -frob": false, "-frob": false, "-json=maybe": true, "-- -json": false, "json": false,
+	} {
+		got := evprobe(t.Context(), refusing(missing), nil, strings.Fields(args)...)
+		require.Equal(t, exitUsage, got.code, args)
+		require.Equal(t, want, got.stdout != "", args)
+		if want {
+			require.Equal(t, "usage", got.document(t).Outcome, args)
+		}
+		require.Contains(t, got.stderr, "evprobe -h lists the flags", args)
+	}
+}
+
+func TestAutoWithoutAGPUSaysWhyAndNamesTheMock(t *testing.T) {
+	got := evprobe(t.Context(), refusing(missing), simulated(t))
+	require.Equal(t, exitUnavailable, got.code)
+	require.Empty(t, got.stdout)
+	require.Equal(t, 1, strings.Count(got.stderr, "\n"), got.stderr)
+	require.Contains(t, got.stderr, "found nothing that could be loaded")
+	require.Contains(t, got.stderr, "-backend mock")
+	require.NotContains(t, got.stderr, "libcudart.so.13")
+
+	verbose := evprobe(t.Context(), refusing(missing), simulated(t), "-v")
+	require.Equal(t, exitUnavailable, verbose.code)
+	require.Contains(t, verbose.stderr, "libcudart.so.13")
+}
+
+// "No GPU" has many causes, and machines need to tell them apart:
+// NVIDIA/warp#219, numba/numba#9732, ollama/ollama#3417.
+func TestDocumentCarriesTheWholeCause(t *testing.T) {
+	u := &events.UnavailableError{
+		Backend: "cuda", Cause: events.CauseStubDriver, Detail: "a stub answers", Advice: "take it off the path",
+		Path: "/opt/lib/libcudart.so.12", Version: 12040, Code: 34, CodeName: "cudaErrorStubLibrary",
+		Candidates: []events.Candidate{{Path: "/opt/stubs/libcuda.so", Reason: "a stub"}}, Near: []string{"/opt/libcudart.so.14"},
+	}
+	doc := evprobe(t.Context(), refusing(u), simulated(t), "-json").document(t)
+	require.Equal(t, []unavailable{{
+		Backend: "cuda", Cause: events.CauseStubDriver, Detail: "a stub answers", Advice: "take it off the path",
+		Path: "/opt/lib/libcudart.so.12", Version: 12040, Code: 34, CodeName: "cudaErrorStubLibrary",
+		Candidates: []events.Candidate{{Path: "/opt/stubs/libcuda.so", Reason: "a stub"}}, Near: []string{"/opt/libcudart.so.14"},
+	}}, doc.Unavailable)
+	require.Nil(t, doc.Device)
+
+	refusal := &events.DriverError{Backend: "cuda", Op: "cudaGetDeviceCount", Code: 3, Name: "cudaErrorInitializationError"}
+	doc = evprobe(t.Context(), refusing(refusal), nil, "-backend", "cuda", "-json").document(t)
+	require.Equal(t, int32(3), doc.Unavailable[0].Code)
+	require.Equal(t, "cudaErrorInitializationError", doc.Unavailable[0].CodeName)
+	require.Equal(t, events.CauseDriverError, doc.Unavailable[0].Cause)
+}
+
+// One GPU in good health says nothing about the one that was asked for.
+func TestDeviceThatWasAskedForIsTheOneProbed(t *testing.T) {
+	t.Parallel()
+	two := func(ordinal int) (*opened, error) {
+		sys := mock.New(mock.Devices(2))
+		sys.Device(1).Script(mock.Fault{Op: mock.OpEventRecord, Code: mock.CodeUnknown})
+		dev := sys.Device(ordinal)
+		return device(dev, probe.About{Device: ordinal, DeviceCount: 2}, dev.Identity(), func() error { return nil }), nil
+	}
+	good := evprobe(t.Context(), two, nil, "-json")
+	require.Equal(t, exitPassed, good.code)
+	require.Equal(t, 0, good.document(t).Device.Ordinal)
+	bad := evprobe(t.Context(), two, nil, "-json", "-device", "1")
+	require.Equal(t, exitFailed, bad.code)
+	require.Equal(t, 1, bad.document(t).Device.Ordinal)
+}
+
+func TestTextIsOneLineForEachCheckAndTheMeaningOfFailures(t *testing.T) {
+	t.Parallel()
+	got := evprobe(t.Context(), simulated(t, mock.Fault{Op: mock.OpStreamWaitEvent, Code: mock.CodeUnknown}), nil)
+	require.Equal(t, exitFailed, got.code)
+	require.Empty(t, got.stderr)
+	lines := strings.Split(strings.TrimSuffix(got.stdout, "\n"), "\n")
+	require.Equal(t, "cuda device 0: Simulated device, PCI 0000:01:00.0", strings.Replace(lines[0], "mock", "cuda", 1))
+	for i, name := range probe.Names() {
+		require.Regexp(t, `^(PASS|FAIL|SKIP)  `+name+` +\S`, lines[1+i])
+	}
+	require.Regexp(t, `^FAIL  stream-order  .*mockStreamWaitEvent: mockErrorUnknown \(999\)`, lines[10])
+	require.Contains(t, got.stdout, "1 failed, 1 skipped: do not rely")
+	require.Equal(t, "  stream-order: expected that a stream that waits for another stream's event goes on after it, never before;"+
+		" without it work on one stream can overtake the work on another that it depends on", lines[len(lines)-1])
+}
+
+func TestVerboseLogsAndQuietDoesNot(t *testing.T) {
+	quiet := evprobe(t.Context(), canned(nil, pass), nil, "-json")
+	require.Equal(t, exitPassed, quiet.code)
+	require.Empty(t, quiet.stderr)
+	verbose := evprobe(t.Context(), canned(nil, pass), nil, "-json", "-v")
+	require.Equal(t, exitPassed, verbose.code)
+	require.Contains(t, verbose.stderr, `"check": "order"`)
+	require.Equal(t, "passed", verbose.document(t).Outcome)
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+func TestResultThatCannotBeWrittenIsNotSuccess(t *testing.T) {
+	for _, args := range [][]string{{"-json"}, nil, {"-version"}} {
+		var stderr bytes.Buffer
+		c := command{backends: []backend{{name: "cuda", auto: true, open: canned(nil, pass)}}, stdout: full{}, stderr: &stderr, settings: quick}
+		require.Equal(t, exitFailed, c.run(t.Context(), args), args)
+		require.Contains(t, stderr.String(), "no space left on device")
+	}
+}
+
+// program is evprobe in a process of its own.
+func program(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Skip("this platform cannot run programs: ", err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, args...)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	return cmd
+}
+
+func TestClosedPipeIsNotSuccess(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	cmd := program(t, "-backend", "mock", "-version")
+	cmd.Stdout = w
+	err = cmd.Run()
+	require.NoError(t, w.Close())
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit, "it said that all is well")
+}
+
+func TestInterruptEndsWith130AndADocument(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("a process cannot be interrupted from outside on windows")
+	}
+	var stdout bytes.Buffer
+	cmd := program(t, "-backend", "mock", "-json", "-v")
+	cmd.Stdout = &stdout
+	stderr, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	_, err = stderr.Read(make([]byte, 1)) // it logs, so it is on its way
+	require.NoError(t, err)
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	_, err = io.Copy(io.Discard, stderr)
+	require.NoError(t, err)
+	var exit *exec.ExitError
+	require.ErrorAs(t, cmd.Wait(), &exit)
+	require.Equal(t, exitInterrupted, exit.ExitCode())
+	doc := output{stdout: stdout.String()}.document(t)
+	require.Equal(t, "interrupted", doc.Outcome)
+	require.Len(t, doc.Checks, len(probe.Names()))
+}
+
+// The real way to CUDA, on any machine: an override that names nothing.
+func TestLibraryThatIsNotThereEndsWith3(t *testing.T) {
+	t.Setenv("DEVEVENTS_CUDART", "/nonexistent/libcudart.so.13")
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), []string{"-backend", "cuda", "-json"}, &stdout, &stderr)
+	require.Equal(t, exitUnavailable, code, stderr.String())
+	doc := output{stdout: stdout.String()}.document(t)
+	require.Len(t, doc.Unavailable, 1)
+	require.Equal(t, "cuda", doc.Unavailable[0].Backend)
+	require.Contains(t, []events.Cause{events.CauseBadOverride, events.CauseNotThisPlatform}, doc.Unavailable[0].Cause)
+	require.NotEmpty(t, doc.Unavailable[0].Detail)
+}
+
+func TestMockHasOneDevice(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	require.Equal(t, exitUnavailable, run(t.Context(), []string{"-backend", "mock", "-device", "1"}, &stdout, &stderr))
+	require.Contains(t, stderr.String(), "device 1 was asked for and there are 1")
+	require.NotContains(t, stderr.String(), "-backend mock probes")
+}
+
+func TestMockPassesThroughTheRealProgram(t *testing.T) {
+	t.Parallel()
+	var stdout bytes.Buffer
+	cmd := program(t, "-backend", "mock", "-json")
+	cmd.Stdout = &stdout
+	require.NoError(t, cmd.Run())
+	doc := output{stdout: stdout.String()}.document(t)
+	require.Equal(t, "mock", doc.Backend)
+	require.Equal(t, "passed", doc.Outcome)
+	for _, r := range doc.Checks {
+		if r.Name == "drift" {
+			require.InDelta(t, mockDrift, r.Numbers["drift_ppm"], 0.1+r.Numbers["drift_bound_ppm"].(float64))
+		}
+	}
+}
+
+func TestGPUPassesEveryCheck(t *testing.T) {
+	gputest.Runtime(t)
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), []string{"-backend", "cuda", "-json"}, &stdout, &stderr)
+	require.Equal(t, exitPassed, code, "%s%s", stderr.String(), stdout.String())
+	for _, r := range (output{stdout: stdout.String()}).document(t).Checks {
+		require.Equal(t, probe.Pass, r.Verdict, "%s: %s", r.Name, r.Reason)
+	}
+}

@@ -1,0 +1,237 @@
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"example.com/devevents/events"
+)
+
+// Fence stands for all work that was queued on a stream when Source.Record was
+// called. It has been recorded already: there is no fence to be recorded later,
+// which a wait would take for one that is reached. A nil or zero Fence is
+// ErrNotRecorded in every wait.
+//
+// Any number of goroutines may wait for it, at any time. Its result never
+// changes once there is one, and stays after Close and after Source.Close.
+type Fence struct {
+	core   *core
+	event  event
+	lane   *lane
+	number uint64
+
+	// Guarded by core.mu.
+	settled bool
+	err     error         // once settled; written before done is closed
+	done    chan struct{} // made for the first who waits
+	waiters int
+	asked   bool // Done was called
+}
+
+// Wait blocks the goroutine until the device has reached the fence, ctx is done
+// or the fence is closed. It makes no call of the driver itself, so that a ctx
+// that is done ends it at once, whatever the driver does. The wait of others
+// goes on then, and the event outlives them until the device has reached it.
+//
+// A result that is known counts more than a ctx that is done. Without one the
+// error wraps ctx.Err and its cause. Any answer of the device but "reached" and
+// "not yet" ends the wait with that error: a device that fails never leaves
+// waiters behind.
+func (f *Fence) Wait(ctx context.Context) error {
+	if !f.recorded() {
+		return notRecorded("wait")
+	}
+	if ctx == nil {
+		return fmt.Errorf("fence wait: %w: nil context", events.ErrInvalid)
+	}
+	c := f.core
+	c.mu.Lock()
+	if f.settled {
+		c.mu.Unlock()
+		return f.result("fence wait")
+	}
+	if ctx.Err() != nil {
+		c.mu.Unlock()
+		return f.gaveUp(ctx, 0)
+	}
+	wanted := f.wanted()
+	f.waiters++
+	done := f.watch(wanted)
+	c.mu.Unlock()
+
+	began := time.Now()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		if !f.leave() {
+			return f.gaveUp(ctx, time.Since(began))
+		}
+	}
+	if f.err == nil {
+		return nil
+	}
+	return f.result(fmt.Sprintf("fence wait: after %v", time.Since(began).Round(time.Microsecond)))
+}
+
+// wanted reports whether somebody waits for f, and needs core.mu.
+func (f *Fence) wanted() bool { return f.waiters > 0 || f.asked }
+
+// watch gives the channel to wait on, and has the device watched for f unless
+// it is already. It needs core.mu.
+func (f *Fence) watch(already bool) <-chan struct{} {
+	if f.done == nil {
+		f.done = make(chan struct{})
+	}
+	if !already {
+		f.lane.wanted++
+		f.core.waiter.want(f.lane)
+	}
+	return f.done
+}
+
+// leave takes a waiter away and reports whether the result has come by now.
+func (f *Fence) leave() bool {
+	f.core.mu.Lock()
+	defer f.core.mu.Unlock()
+	f.waiters--
+	if f.settled {
+		return true
+	}
+	if !f.wanted() {
+		f.lane.wanted--
+	}
+	return false
+}
+
+// settle gives f its result, the first time, and needs core.mu.
+func (f *Fence) settle(err error) {
+	if f.settled {
+		return
+	}
+	f.settled, f.err = true, err
+	if f.wanted() {
+		f.lane.wanted--
+	}
+	if f.done != nil {
+		close(f.done)
+	}
+}
+
+// Done gives a channel that is closed when the fence has a result; Err says
+// which. Watching the device for it begins with the first call and goes on
+// until there is a result: close a fence whose channel nobody reads any longer.
+// The channel of a nil or zero Fence is closed.
+func (f *Fence) Done() <-chan struct{} {
+	if f.recorded() {
+		f.core.mu.Lock()
+		defer f.core.mu.Unlock()
+		if !f.settled {
+			wanted := f.wanted()
+			f.asked = true
+			return f.watch(wanted)
+		}
+		if f.done != nil {
+			return f.done
+		}
+	}
+	over := make(chan struct{})
+	close(over)
+	return over
+}
+
+// Err is the result as far as it is known, without asking the device: nil once
+// the device has reached the fence, ErrNotReady while nothing is known, else
+// the error that ended the fence. Nothing becomes known as long as nobody
+// waits.
+func (f *Fence) Err() error {
+	if !f.recorded() {
+		return notRecorded("result")
+	}
+	f.core.mu.Lock()
+	settled := f.settled
+	f.core.mu.Unlock()
+	if !settled {
+		return errPending
+	}
+	return f.result("fence")
+}
+
+// Close says that nobody should wait for the fence any longer: those who do,
+// and those who come later, get ErrClosed, unless the result is known already.
+// The device is not disturbed; the event goes back once it has reached it. Close
+// never waits. It is idempotent, and a nil or zero Fence may be closed.
+//
+// It need not be called: see the package's documentation.
+func (f *Fence) Close() error {
+	if !f.recorded() {
+		return nil
+	}
+	f.core.mu.Lock()
+	if f.settled {
+		f.core.mu.Unlock()
+		return nil
+	}
+	f.settle(errFenceClosed)
+	// Without queries nobody would find out when the event can be used again.
+	owned := f.core.rounds == nil && f.lane.remove(f)
+	f.core.mu.Unlock()
+	if owned {
+		if err := f.core.discard(f); err != nil {
+			return fmt.Errorf("fence close: %s: %w", f.where(), err)
+		}
+	}
+	return nil
+}
+
+// String names the fence and its state, for logs.
+func (f *Fence) String() string {
+	if !f.recorded() {
+		return "fence, never recorded"
+	}
+	f.core.mu.Lock()
+	settled := f.settled
+	f.core.mu.Unlock()
+	state := "pending"
+	switch {
+	case settled && f.err == nil:
+		state = "reached"
+	case settled && errors.Is(f.err, events.ErrClosed):
+		state = "closed"
+	case settled:
+		state = "failed: " + f.err.Error()
+	}
+	return "fence " + strconv.FormatUint(f.number, 10) + " of " + f.where() + ", " + state
+}
+
+func (f *Fence) recorded() bool { return f != nil && f.core != nil }
+
+func (f *Fence) where() string { return f.core.where + ", " + f.lane.String() }
+
+// result is the error to hand out once f is settled.
+func (f *Fence) result(what string) error {
+	if f.err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %s: %w", what, f.where(), f.err)
+}
+
+func (f *Fence) gaveUp(ctx context.Context, after time.Duration) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); !errors.Is(cause, err) {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	return fmt.Errorf("fence wait: %s: gave up after %v: %w", f.where(), after.Round(time.Microsecond), err)
+}
+
+var (
+	errPending      = fmt.Errorf("fence: %w", events.ErrNotReady)
+	errFenceClosed  = fmt.Errorf("the fence was %w before the device was seen to reach it", events.ErrClosed)
+	errSourceClosed = fmt.Errorf("its source was %w before the device was seen to reach it", events.ErrClosed)
+)
+
+func notRecorded(what string) error {
+	return fmt.Errorf("fence %s: %w: a nil or zero fence; Source.Record makes one", what, events.ErrNotRecorded)
+}

@@ -1,0 +1,310 @@
+package fence
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"example.com/devevents/events"
+)
+
+// Source makes the fences of one device. S is the vendor's stream type, which
+// only Record and WaitOn take.
+type Source[S comparable] struct {
+	core   core
+	port   port[S]
+	lanes  map[S]*lane // guarded by core.mu
+	purge  int         // how many lanes are enough to look for idle ones; likewise
+	opened int         // lanes made; likewise
+}
+
+// AnySource makes fences over an erased device: events.Erase. It names no
+// vendor.
+type AnySource = Source[events.AnyStream]
+
+// New makes the source of fences of one device. It does not touch the device,
+// and starts nothing before somebody waits. Options out of range are ErrInvalid.
+//
+// Where the backend can, events are made without a timestamp and such that a
+// blocked host wait sleeps; else they are ordinary ones.
+func New[E any, S comparable](api events.EventApi[E, S], opts ...Option) (*Source[S], error) {
+	cfg := defaults()
+	for _, o := range opts {
+		o.apply(&cfg)
+	}
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	if api == nil {
+		return nil, fmt.Errorf("fence: %w: no device", events.ErrInvalid)
+	}
+	d := newDevice(api, cfg.limit)
+	s := &Source[S]{port: d, lanes: map[S]*lane{}, purge: lanesKept}
+	c := &s.core
+	c.config, c.where, c.turn = cfg, name(api), make(chan struct{}, 1)
+	if d.canQuery() {
+		c.rounds = d
+		c.waiter = newPoller(c)
+	} else {
+		c.waiter = &threads{core: c}
+	}
+	return s, nil
+}
+
+// name is how texts call a device.
+func name[E any, S comparable](api events.EventApi[E, S]) string {
+	text := api.Backend()
+	if who, ok := events.Ability[events.Identifier](api); ok {
+		if id := who.Identity(); id.Ordinal >= 0 {
+			text += fmt.Sprintf(" device %d", id.Ordinal)
+			if id.Name != "" {
+				text += " (" + id.Name + ")"
+			}
+		}
+	}
+	return text
+}
+
+// Record records a fence on stream: it stands for all work queued there so far.
+// Like the recording of an event it does not wait, except while the stream's
+// queue is full.
+//
+// There is a fence or an error, and nothing is left behind by an error. A
+// stream that is being captured into a graph is ErrCapturing: the capture goes
+// on unharmed, and the event that got into it is destroyed unasked. Too many
+// unfinished fences are ErrFull; see WithLimit.
+func (s *Source[S]) Record(stream S) (*Fence, error) {
+	if s == nil {
+		return nil, nilSource("record")
+	}
+	c := &s.core
+	l, err := s.open(stream)
+	if err != nil {
+		return nil, fmt.Errorf("fence record: %w", err)
+	}
+	defer s.release(l)
+	ev, err := s.take(l)
+	if err != nil {
+		return nil, fmt.Errorf("fence record: %s, %v: %w", c.where, l, err)
+	}
+	f := &Fence{core: c, event: ev, lane: l}
+	l.recording.Lock()
+	recorded := s.port.record(ev, stream)
+	if err = recorded; err == nil {
+		err = c.add(f)
+	}
+	l.recording.Unlock()
+	switch {
+	case recorded != nil:
+		// Never reached the device: as good as new, except in a capture, which
+		// the pool sees.
+		err = errors.Join(err, ev.Release())
+		c.outOfUse()
+	case err != nil:
+		err = errors.Join(err, c.discard(f))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fence record: %s, %v: %w", c.where, l, err)
+	}
+	return f, nil
+}
+
+// WaitOn makes work queued on stream from now on wait, on the device, until f
+// is reached. The host does not wait. The stream may be of another device than
+// the fence where the vendor can do that; it belongs to the device of s, and a
+// fence of another vendor is ErrDeviceMismatch.
+//
+// A fence that is known to be reached needs no wait, and none is queued. One
+// that failed or was closed answers with that error, and a nil or zero Fence
+// with ErrNotRecorded, since a wait for nothing would lose the dependency. A
+// stream that is being captured is ErrCapturing in every case: a wait for work
+// outside would break the capture.
+func (s *Source[S]) WaitOn(f *Fence, stream S) error {
+	if s == nil {
+		return nilSource("stream wait")
+	}
+	if !f.recorded() {
+		return notRecorded("stream wait")
+	}
+	c := &s.core
+	c.mu.Lock()
+	err := c.enter()
+	c.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("fence stream wait: %w", err)
+	}
+	err = s.waitOn(f, stream)
+	c.mu.Lock()
+	c.stopped()
+	c.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("fence stream wait: a stream of %s for %s: %w", c.where, f.where(), err)
+	}
+	return nil
+}
+
+func (s *Source[S]) waitOn(f *Fence, stream S) error {
+	if err := s.port.knows(f.event); err != nil {
+		return err
+	}
+	f.core.mu.Lock()
+	if f.settled {
+		f.core.mu.Unlock()
+		if f.err != nil {
+			return f.err
+		}
+		captured, err := s.port.capturing(stream)
+		if err == nil && captured {
+			err = events.ErrCapturing
+		}
+		return err
+	}
+	// Taken before the lock is given up: afterwards the event may be another
+	// fence's.
+	err := f.event.Hold()
+	f.core.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	err = s.port.waitOn(stream, f.event)
+	if left := f.event.Release(); !errors.Is(left, events.ErrDestroyed) { // the source was closed meanwhile
+		err = errors.Join(err, left)
+	}
+	return err
+}
+
+// Close closes all fences and destroys their events, reached or not: work that
+// was made to wait for them still does. Waiters get ErrClosed at once. Calls in
+// progress are waited for, but no longer than WithCloseTimeout says: a driver
+// that does not return cannot hold Close up, and the error, which wraps
+// ErrExpired, says what is left. The error also has what went wrong earlier
+// where nobody could be told, such as a destroy that failed.
+//
+// After a device fault events cannot be destroyed; they are left to the driver,
+// and backends count them (events.Stats). Further calls return the result of
+// the first.
+func (s *Source[S]) Close() error {
+	if s == nil {
+		return nil
+	}
+	return s.core.close(s.port.drain)
+}
+
+// String names the device.
+func (s *Source[S]) String() string {
+	if s == nil {
+		return "no fences"
+	}
+	return "fences of " + s.core.where
+}
+
+// lanesKept is how many streams a source may have met before it forgets those
+// without fences.
+const lanesKept = 64
+
+// open counts a call of Record in and finds or makes its lane.
+func (s *Source[S]) open(stream S) (*lane, error) {
+	c := &s.core
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.enter(); err != nil {
+		return nil, err
+	}
+	l := s.lanes[stream]
+	if l == nil {
+		if len(s.lanes) >= s.purge {
+			s.forget()
+		}
+		s.opened++
+		l = &lane{number: s.opened}
+		if named, ok := any(stream).(interface{ Handle() uintptr }); ok {
+			l.handle, l.handled = named.Handle(), true
+		}
+		s.lanes[stream] = l
+		c.lanes = append(c.lanes, l)
+	}
+	l.users++
+	return l, nil
+}
+
+// forget drops the lanes that nothing needs.
+func (s *Source[S]) forget() {
+	c := &s.core
+	clear(c.lanes)
+	c.lanes = c.lanes[:0]
+	for stream, l := range s.lanes {
+		if l.idle() {
+			delete(s.lanes, stream)
+		} else {
+			c.lanes = append(c.lanes, l)
+		}
+	}
+	s.purge = max(lanesKept, 2*len(s.lanes))
+}
+
+func (s *Source[S]) release(l *lane) {
+	s.core.mu.Lock()
+	l.users--
+	s.core.stopped()
+	s.core.mu.Unlock()
+}
+
+// take gets an event. Before the pool makes one more, events of fences that
+// nobody waited for are looked through: of this stream first, at the limit of
+// all.
+func (s *Source[S]) take(l *lane) (event, error) {
+	c := &s.core
+	c.mu.Lock()
+	c.inUse++
+	spare := s.port.made() - c.inUse
+	c.mu.Unlock()
+	if spare < 0 {
+		c.reap([]*lane{l}, 0)
+	}
+	ev, err := s.port.take()
+	if errors.Is(err, events.ErrFull) {
+		c.mu.Lock()
+		all := append([]*lane(nil), c.lanes...)
+		c.mu.Unlock()
+		if c.reap(all, pauseMax) {
+			ev, err = s.port.take()
+		}
+	}
+	if err != nil {
+		c.outOfUse()
+		if errors.Is(err, events.ErrFull) && s.port.made() >= c.config.limit {
+			err = fmt.Errorf("%w; wait for fences or close them, or raise WithLimit", err)
+		}
+	}
+	return ev, err
+}
+
+// reap polls lanes once for events that can be used again. If somebody else
+// polls, it waits at most so long for its turn. It reports whether it polled.
+func (c *core) reap(lanes []*lane, patience time.Duration) bool {
+	if c.rounds == nil {
+		return false
+	}
+	select {
+	case c.turn <- struct{}{}:
+	default:
+		if patience == 0 {
+			return false
+		}
+		late := time.NewTimer(patience)
+		defer late.Stop()
+		select {
+		case c.turn <- struct{}{}:
+		case <-late.C:
+			return false
+		}
+	}
+	over := c.poll(lanes, false)
+	<-c.turn
+	c.giveBack(over)
+	return true
+}
+
+func nilSource(what string) error {
+	return fmt.Errorf("fence %s: %w: nil Source", what, events.ErrInvalid)
+}

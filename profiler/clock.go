@@ -45,6 +45,8 @@ const (
 	// floatError is half a step of the vendor's float32 milliseconds, relative to
 	// the reading.
 	floatError = 6e-8
+	// The coarsest step that devices have been seen with.
+	tickUnknown = 1024
 )
 
 // probe is an event on the private stream.
@@ -82,7 +84,7 @@ func (p *placer[E, S]) open(e *engine[E, S]) error {
 	for i := range anchorProbes + anchorsKept {
 		event, err := e.api.EventCreate()
 		if err != nil {
-			_ = p.close()
+			p.close()
 			return fmt.Errorf("events for comparing the clocks: %w", err)
 		}
 		if i < anchorProbes {
@@ -92,20 +94,19 @@ func (p *placer[E, S]) open(e *engine[E, S]) error {
 		}
 	}
 	if err := p.measureTick(); err != nil {
-		_ = p.close()
+		p.close()
 		return fmt.Errorf("first use of the device: %w", err)
 	}
 	p.take()
 	return nil
 }
 
-func (p *placer[E, S]) close() error {
+func (p *placer[E, S]) close() {
 	e := p.engine
-	var failed errorLog
 	destroy := func(event E) {
 		if err := e.api.EventDestroy(event); err != nil {
 			e.count.destroyFailed.Add(1)
-			failed.add(err)
+			e.noteFailure(err)
 		}
 	}
 	for _, pr := range p.probes {
@@ -120,9 +121,8 @@ func (p *placer[E, S]) close() error {
 	p.probes, p.anchors, p.spare = nil, nil, nil
 	if err := e.api.StreamDestroy(p.stream); err != nil {
 		e.count.destroyFailed.Add(1)
-		failed.add(err)
+		e.noteFailure(err)
 	}
-	return failed.join()
 }
 
 // measureTick finds the step of the device's stamps, which every bound includes:
@@ -157,11 +157,15 @@ func (p *placer[E, S]) measureTick() error {
 			}
 		}
 	}
-	// Steps that are no whole number of nanoseconds have no common divisor in
-	// them: the least span seen is then the safe side.
-	p.tick = max(divisor, 1)
-	if divisor < 16 && least > 0 {
+	switch {
+	case least == 0: // they all read the same
+		p.tick = tickUnknown
+	case divisor < 16:
+		// Steps that are no whole number of nanoseconds have no common divisor
+		// in them: the least span seen is then the safe side.
 		p.tick = least
+	default:
+		p.tick = divisor
 	}
 	return nil
 }
@@ -180,6 +184,9 @@ func (p *placer[E, S]) refresh(now bool) {
 func (p *placer[E, S]) take() {
 	e := p.engine
 	p.tried = e.now()
+	if e.fault.Load() != nil {
+		return
+	}
 	best := -1
 	var before, after int64
 	for i := range p.probes {
@@ -329,17 +336,18 @@ func (p *placer[E, S]) followed(w placement) bool {
 // lies in.
 func (p *placer[E, S]) place(w placement) (at int64, bound time.Duration, epoch uint32) {
 	rate, tick := p.engine.cfg.maxRate, float64(p.tick)
-	// What the window itself shows.
+	// What the window itself shows. Host times count from the record call here: a
+	// float64 does not hold every nanosecond of a clock with a distant origin.
 	took := float64(w.took)
-	low := float64(w.began)
-	high := math.Max(low, float64(w.seen)-took+tick+(rate+floatError)*took)
+	low := 0.0
+	high := math.Max(low, float64(w.seen-w.began)-took+tick+(rate+floatError)*took)
 	if w.located && w.epoch == p.epoch {
 		ownLow, ownHigh := low, high
 		for _, a := range p.neighbours(w.x) {
 			dx := float64(w.x - a.x)
 			slack := rate*math.Abs(dx) + w.slack + floatError*math.Abs(dx) + tick
-			low = math.Max(low, float64(a.before)+dx-slack)
-			high = math.Min(high, float64(a.after)+dx+slack)
+			low = math.Max(low, float64(a.before-w.began)+dx-slack)
+			high = math.Min(high, float64(a.after-w.began)+dx+slack)
 		}
 		if low > high {
 			p.newEpoch("a window lies outside of what the comparisons of the clocks allow")
@@ -348,7 +356,7 @@ func (p *placer[E, S]) place(w placement) (at int64, bound time.Duration, epoch 
 		}
 	}
 	half := (high - low) / 2
-	return int64(math.Round(low + half)), time.Duration(math.Ceil(half)) + 1, w.epoch
+	return w.began + int64(math.Round(low+half)), time.Duration(math.Ceil(half)) + 1, w.epoch
 }
 
 // neighbours are the anchors on both sides of a device time.

@@ -26,8 +26,8 @@
 // Span.Duration is read between the window's own two events and is as exact as
 // the device's stamps. Span.Start is on the host's monotonic clock, and the
 // truth lies within Span.Bound of it: the bound comes from brackets around events
-// on a private stream (an anchor every 100 ms while there is something to
-// place), from the window's own record and first-seen times, and from the
+// on a private stream (an anchor every 100 ms while there are stopped windows),
+// from the window's own record and first-seen times, and from the
 // largest difference of rates that WithMaxClockRate allows. Anchors before and
 // after a window place it best, so sinks get a window once an anchor follows it;
 // a reader who waits has one taken at once. When the clocks contradict each other

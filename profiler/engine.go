@@ -48,6 +48,7 @@ type engine[E any, S comparable] struct {
 		growing []*stream[E, S]
 		spoilt  []spoiltWindow[E, S]
 	}
+	growing []*stream[E, S] // what housekeep took of it last
 
 	harvest  harvest[E, S]
 	idle     atomic.Bool
@@ -56,6 +57,8 @@ type engine[E any, S comparable] struct {
 	wakeup   chan struct{}
 	quit     chan struct{}
 	finished chan struct{}
+	closing  sync.Once
+	over     chan struct{} // closed when Close is done
 	failures errorLog
 }
 
@@ -74,7 +77,10 @@ func newEngine[E any, S comparable](api events.EventApi[E, S], cfg config) (*eng
 		wakeup:   make(chan struct{}, 1),
 		quit:     make(chan struct{}),
 		finished: make(chan struct{}),
+		over:     make(chan struct{}),
 	}
+	// A host second lasts at most this much longer than a device second.
+	e.cfg.maxRate = cfg.maxRate / (1 - cfg.maxRate)
 	e.query, _ = events.Ability[events.Querier[E]](api)
 	e.rounds, _ = events.Ability[events.RoundQuerier[E]](api)
 	e.asker, _ = events.Ability[events.CaptureAsker[S]](api)
@@ -132,24 +138,41 @@ func (e *engine[E, S]) refuse() *nowhere {
 	return e.fault.Load()
 }
 
-// noteFault remembers that the device has failed for good.
-func (e *engine[E, S]) noteFault(err error) {
+// noteFault remembers that the device has failed for good, and reports whether
+// the error says so.
+func (e *engine[E, S]) noteFault(err error) bool {
 	if !errors.Is(err, events.ErrDeviceFault) && !errors.Is(err, events.ErrContextLost) {
-		return
+		return false
 	}
-	if e.fault.CompareAndSwap(nil, &nowhere{fmt.Errorf("profiler: the device failed: %w", err)}) {
+	fault := &nowhere{fmt.Errorf("profiler: the device failed: %w", err)}
+	if e.fault.CompareAndSwap(nil, fault) {
+		e.failures.add(fault.err)
 		e.cfg.log.Error("the device has failed; profiling stops, and every window resolves with this error",
 			zap.String("backend", e.api.Backend()), zap.Error(err))
-		e.nudge()
+		e.hurry()
+	}
+	return true
+}
+
+// noteFailure keeps an error of a background path for Close. A fault of the
+// device is kept once, however many calls it fails.
+func (e *engine[E, S]) noteFailure(err error) {
+	if err != nil && !e.noteFault(err) {
+		e.failures.add(err)
 	}
 }
 
-func (e *engine[E, S]) capturing(s S) bool {
-	captured, err := e.asker.StreamCapturing(s)
-	if err != nil {
-		e.noteFault(err)
+// capturing asks whether a stream is being captured. An error means that nobody
+// knows, so that the stream's events must not be asked about.
+func (e *engine[E, S]) capturing(s S) (bool, error) {
+	yes, err := e.asker.StreamCapturing(s)
+	switch {
+	case err == nil, errors.Is(err, events.ErrCapturing):
+		return yes || err != nil, nil
+	case e.noteFault(err):
+		return false, e.fault.Load().err
 	}
-	return captured || err != nil
+	return false, fmt.Errorf("profiler: asking whether the stream is being captured: %w", err)
 }
 
 // waitersMost bounds the goroutines that wait in the driver on a backend that
@@ -176,7 +199,6 @@ func (e *engine[E, S]) reached(s *stamp[E]) (bool, error) {
 		go func() {
 			defer e.waiters.Add(-1)
 			asked <- e.api.EventWait(event)
-			e.nudge()
 		}()
 	}
 	select {
@@ -189,12 +211,14 @@ func (e *engine[E, S]) reached(s *stamp[E]) (bool, error) {
 	}
 }
 
-// lane finds or makes the stream's windows, for one more track.
+// lane finds or makes the stream's windows, for one more track. If there is no
+// room for windows at present the stream gets some when there is.
 func (e *engine[E, S]) lane(handle S) (lane, error) {
-	if reason := e.refuse(); reason != nil {
+	e.mu.Lock()
+	if reason := e.refuse(); reason != nil { // looked at where Close cannot miss the stream
+		e.mu.Unlock()
 		return nil, reason.err
 	}
-	e.mu.Lock()
 	s, known := e.streams[handle]
 	if !known {
 		s = newStream(e, handle)
@@ -208,7 +232,7 @@ func (e *engine[E, S]) lane(handle S) (lane, error) {
 	s.mu.Unlock()
 	e.mu.Unlock()
 	if empty {
-		if err := s.grow(); err != nil {
+		if err := s.grow(); err != nil && !errors.Is(err, events.ErrFull) {
 			e.noteFault(err)
 			s.release()
 			return nil, err
@@ -225,12 +249,6 @@ func (e *engine[E, S]) laneOf(handle S) lane {
 		return nil
 	}
 	return s
-}
-
-// forget lets the harvester free a stream that has no tracks any more.
-func (e *engine[E, S]) forget(s *stream[E, S]) {
-	s.abandonOpen()
-	e.nudge()
 }
 
 func (e *engine[E, S]) reserve(n int) int {
@@ -271,9 +289,8 @@ func (e *engine[E, S]) destroyStamps(w *window[E]) {
 	}
 	for i := range w.own {
 		if err := e.api.EventDestroy(w.own[i].event); err != nil {
-			e.noteFault(err)
+			e.noteFailure(err)
 			e.count.destroyFailed.Add(1)
-			e.failures.add(err)
 		}
 	}
 	w.made = false
@@ -283,7 +300,7 @@ func (e *engine[E, S]) wantGrowth(s *stream[E, S]) {
 	e.asks.Lock()
 	e.asks.growing = append(e.asks.growing, s)
 	e.asks.Unlock()
-	e.nudge()
+	e.hurry()
 }
 
 // respoil asks for new events for a window whose own must not be used again.
@@ -298,10 +315,15 @@ func (e *engine[E, S]) respoil(s *stream[E, S], w *window[E]) {
 // nudge wakes the harvester if it sleeps for want of work.
 func (e *engine[E, S]) nudge() {
 	if e.idle.Load() {
-		select {
-		case e.wakeup <- struct{}{}:
-		default:
-		}
+		e.hurry()
+	}
+}
+
+// hurry wakes the harvester also from its pause between two looks.
+func (e *engine[E, S]) hurry() {
+	select {
+	case e.wakeup <- struct{}{}:
+	default:
 	}
 }
 
@@ -343,6 +365,7 @@ func (e *engine[E, S]) run() {
 		timer.Reset(pause)
 		select {
 		case <-timer.C:
+		case <-e.wakeup:
 		case <-e.quit:
 			return
 		}
@@ -377,7 +400,8 @@ func (e *engine[E, S]) busy() bool {
 func (e *engine[E, S]) housekeep() {
 	e.asks.Lock()
 	growing, spoilt := e.asks.growing, e.asks.spoilt
-	e.asks.growing, e.asks.spoilt = nil, nil
+	e.asks.growing, e.asks.spoilt = e.growing[:0], nil // starts append there and must not allocate
+	e.growing = growing
 	e.asks.Unlock()
 	e.mu.Lock()
 	var dead []*stream[E, S]
@@ -391,47 +415,43 @@ func (e *engine[E, S]) housekeep() {
 		s.mu.Unlock()
 	}
 	e.mu.Unlock()
-	for _, s := range growing {
-		if e.refuse() != nil {
-			break
+	for i, s := range growing {
+		if err := s.grow(); err != nil && !errors.Is(err, events.ErrFull) && !errors.Is(err, events.ErrClosed) {
+			e.noteFailure(err)
 		}
-		if err := s.grow(); err != nil {
-			s.mu.Lock()
-			s.growing = false
-			s.mu.Unlock()
-			if !errors.Is(err, events.ErrFull) {
-				e.noteFault(err)
-				e.failures.add(err)
-			}
-		}
+		growing[i] = nil
 	}
 	for _, x := range spoilt {
 		e.destroyStamps(x.window)
-		if e.refuse() != nil {
-			continue
-		}
-		if err := e.newStamps(x.window); err != nil {
-			e.noteFault(err)
-			e.failures.add(err)
-			e.unreserve(1)
-			continue
+		err := errClosed
+		if e.refuse() == nil {
+			err = e.newStamps(x.window)
 		}
 		x.stream.mu.Lock()
-		x.stream.push(x.window)
+		if err == nil {
+			x.stream.push(x.window)
+		} else {
+			x.stream.lost++
+		}
 		x.stream.mu.Unlock()
+		if err != nil {
+			e.unreserve(1)
+		}
+		if err != nil && e.refuse() == nil {
+			e.noteFailure(err)
+		}
 	}
 	for _, s := range dead {
 		for _, w := range s.windows {
 			e.destroyStamps(w)
 		}
-		e.unreserve(len(s.windows))
+		e.unreserve(len(s.windows) - s.lost)
 	}
 }
 
-// idleWindows reports whether every window of the stream is free. The lock is
-// held.
+// idleWindows reports whether no window of the stream is used. The lock is held.
 func (s *stream[E, S]) idleWindows() bool {
-	return len(s.free) == len(s.windows) && !s.growing
+	return len(s.free)+s.lost == len(s.windows) && !s.growing
 }
 
 func (e *engine[E, S]) snapshot() []*stream[E, S] { return e.appendStreams(nil) }
@@ -453,14 +473,19 @@ func (e *engine[E, S]) wait(ctx context.Context, r *results, position uint64) (S
 	e.eager.Add(1)
 	defer e.eager.Add(-1)
 	e.harvest.try(true)
+	e.hurry()
 	for {
 		changed := e.changes.wait()
 		if out, found := r.get(position); found {
 			return out.span, out.err
 		}
-		e.nudge()
 		select {
 		case <-changed:
+		case <-e.over:
+			if out, found := r.get(position); found {
+				return out.span, out.err
+			}
+			return Span{}, errClosed // a call into the driver has not returned
 		case <-ctx.Done():
 			return Span{}, fmt.Errorf("profiler: waiting for a window on %s: %w", e.api.Backend(), ctx.Err())
 		}
@@ -479,8 +504,9 @@ func (e *engine[E, S]) flush(ctx context.Context) error {
 	defer e.eager.Add(-1)
 	pause := 20 * time.Microsecond
 	for !e.harvest.finished(tails) {
-		e.nudge()
 		select {
+		case <-e.over:
+			return errClosed
 		case <-ctx.Done():
 			return fmt.Errorf("profiler: flushing windows on %s: %w", e.api.Backend(), ctx.Err())
 		case <-time.After(pause):
@@ -497,18 +523,24 @@ func (e *engine[E, S]) fail(err error) {
 	}
 }
 
-// close implements core.
+// close implements core. Whoever calls it meanwhile waits for its end, too.
 func (e *engine[E, S]) close() error {
-	if e.closed.Swap(true) {
-		return nil
-	}
+	e.closing.Do(e.shut)
+	return e.failures.join()
+}
+
+func (e *engine[E, S]) shut() {
+	defer close(e.over)
+	e.closed.Store(true)
 	for _, s := range e.snapshot() {
+		s.mu.Lock()
 		s.abandonOpen()
+		s.mu.Unlock()
 	}
 	// What is stopped is read back, as far as the device is done in time.
 	deadline := time.Now().Add(e.cfg.closeTimeout)
 	e.eager.Add(1)
-	e.nudge()
+	e.hurry()
 	for e.fault.Load() == nil && e.unreadNow() > 0 && time.Now().Before(deadline) {
 		time.Sleep(50 * time.Microsecond)
 	}
@@ -517,23 +549,24 @@ func (e *engine[E, S]) close() error {
 		// A call into the driver does not return. What it holds cannot be freed.
 		e.failures.add(fmt.Errorf("profiler: %w: a call into %s's driver has not returned within %v of Close; its events are left to the process",
 			events.ErrExpired, e.api.Backend(), e.cfg.closeTimeout))
-		return e.failures.join()
 	}
-	for _, s := range e.snapshot() {
-		e.end(s)
+	for e.waiters.Load() > 0 && time.Now().Before(deadline) {
+		time.Sleep(50 * time.Microsecond)
 	}
-	e.failures.add(e.harvest.placer.close())
 	for _, r := range e.sinks {
 		if !r.stop(time.Until(deadline)) {
 			e.failures.add(fmt.Errorf("profiler: a sink: %w: it did not return within %v of Close", events.ErrExpired, e.cfg.closeTimeout))
 		}
 	}
-	return e.failures.join()
 }
 
-// join waits for the harvester to end, a little beyond the deadline if need be.
+// grace is what Close may take beyond its timeout for what is not waiting for the
+// device.
+const grace = 100 * time.Millisecond
+
+// join waits for the harvester to end.
 func (e *engine[E, S]) join(deadline time.Time) bool {
-	timer := time.NewTimer(max(time.Until(deadline), 100*time.Millisecond))
+	timer := time.NewTimer(max(time.Until(deadline), grace))
 	defer timer.Stop()
 	select {
 	case <-e.finished:
@@ -546,8 +579,8 @@ func (e *engine[E, S]) join(deadline time.Time) bool {
 // end frees a stream of a closed profiler. Calls in progress find their events
 // destroyed, which the backend tells them.
 func (e *engine[E, S]) end(s *stream[E, S]) {
-	s.abandonOpen()
 	s.mu.Lock()
+	s.abandonOpen()
 	s.ended = true
 	pending, windows := s.pending, s.windows
 	s.pending = nil

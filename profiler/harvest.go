@@ -18,6 +18,7 @@ type harvest[E any, S comparable] struct {
 	placer placer[E, S]
 
 	mu       sync.Mutex
+	closed   bool
 	streams  []*stream[E, S]
 	complete []reached[E, S]
 	look     []*window[E]
@@ -41,8 +42,13 @@ type entry struct {
 	placement
 }
 
-// placementLimit bounds the windows that wait to be placed.
-const placementLimit = 4096
+const (
+	// placementLimit bounds the windows that wait to be placed.
+	placementLimit = 4096
+	// placementPatience is for how many anchors a window waits that a busy device
+	// does not answer.
+	placementPatience = 5
+)
 
 // once looks at every stream, reads back what is done, and places what can be
 // placed well; with now set, everything.
@@ -60,27 +66,37 @@ func (h *harvest[E, S]) try(now bool) {
 	}
 }
 
-// last is once for Close, unless a call into the driver hangs beyond deadline.
+// last is once for Close, which ends every stream: readers may still come, and
+// find nothing to do. It is false if a call into the driver hangs.
 func (h *harvest[E, S]) last(deadline time.Time) bool {
-	for !h.mu.TryLock() {
-		if time.Now().After(deadline) {
+	for limit := time.Now().Add(max(time.Until(deadline), grace)); !h.mu.TryLock(); {
+		if time.Now().After(limit) {
 			return false
 		}
 		time.Sleep(100 * time.Microsecond)
 	}
 	defer h.mu.Unlock()
 	h.work(true)
+	h.closed = true
+	for _, s := range h.engine.snapshot() {
+		h.engine.end(s)
+	}
+	h.placer.close()
 	return true
 }
 
 func (h *harvest[E, S]) work(now bool) {
+	if h.closed {
+		return
+	}
 	e := h.engine
 	if fault := e.fault.Load(); fault != nil {
 		h.failAll(fault.err)
+		now = true // no anchor comes any more
 	} else {
-		h.collect()
-		if len(h.complete) > 0 || len(h.waiting) > 0 {
-			h.placer.refresh(now)
+		unread := h.collect()
+		if n := len(h.complete) + len(h.waiting); n > 0 || unread {
+			h.placer.refresh(now && n > 0)
 		}
 		for i := range h.complete {
 			h.read(&h.complete[i])
@@ -110,12 +126,13 @@ func (h *harvest[E, S]) finished(tails map[*stream[E, S]]uint64) bool {
 	return true
 }
 
-// collect finds the windows that the device has reached.
-func (h *harvest[E, S]) collect() {
+// collect finds the windows that the device has reached, and reports whether any
+// are stopped at all.
+func (h *harvest[E, S]) collect() (unread bool) {
 	e := h.engine
 	h.streams = e.appendStreams(h.streams[:0])
 	var round events.Round
-	opened := false
+	opened, refused := false, false
 	defer func() {
 		if opened {
 			e.noteFault(e.rounds.RoundEnd(round))
@@ -133,22 +150,23 @@ func (h *harvest[E, S]) collect() {
 		if len(h.look) == 0 {
 			continue
 		}
-		if e.rounds != nil && !opened {
+		unread = true
+		if e.rounds != nil && !opened && !refused {
 			var err error
-			if round, err = e.rounds.RoundBegin(); err != nil {
-				e.noteFault(err)
-				return
+			if round, err = e.rounds.RoundBegin(); e.noteFault(err) {
+				return unread
 			}
-			opened = true
+			opened, refused = err == nil, err != nil
 		}
 		before := len(h.complete)
-		h.collectStream(s, round)
+		h.collectStream(s, round, opened)
 		if len(h.complete) > before {
 			s.compact()
 		}
 	}
 	clear(h.look)
 	clear(h.streams)
+	return unread
 }
 
 // compact takes the windows out of the stopped ones that were found reached.
@@ -173,7 +191,7 @@ func (s *stream[E, S]) compact() {
 // collectStream asks about one stream's stopped windows, oldest first and in
 // growing steps. The device passes a stream in order, so a window that has been
 // reached settles every window whose stop was over before its own stop began.
-func (h *harvest[E, S]) collectStream(s *stream[E, S], round events.Round) {
+func (h *harvest[E, S]) collectStream(s *stream[E, S], round events.Round, opened bool) {
 	todo := h.look
 	step := 1
 	for len(todo) > 0 {
@@ -181,7 +199,7 @@ func (h *harvest[E, S]) collectStream(s *stream[E, S], round events.Round) {
 		if h.engine.canAsk() {
 			step *= 2
 		}
-		done, err := h.ask(todo[i], round)
+		done, err := h.ask(todo[i], round, opened)
 		seen := h.engine.now()
 		if !done && err == nil {
 			if i == 0 {
@@ -212,9 +230,9 @@ func (h *harvest[E, S]) take(s *stream[E, S], w *window[E], seen int64, err erro
 }
 
 // ask reports whether the device has reached a window's end.
-func (h *harvest[E, S]) ask(w *window[E], round events.Round) (bool, error) {
-	if e := h.engine; e.rounds != nil {
-		return e.rounds.RoundQuery(round, w.end.event)
+func (h *harvest[E, S]) ask(w *window[E], round events.Round, opened bool) (bool, error) {
+	if opened {
+		return h.engine.rounds.RoundQuery(round, w.end.event)
 	}
 	return h.engine.reached(w.end)
 }
@@ -280,9 +298,10 @@ func (h *harvest[E, S]) placeAll(all bool) {
 		return
 	}
 	e := h.engine
+	patience := e.now() - placementPatience*int64(e.cfg.anchorEvery)
 	kept := h.waiting[:0]
 	for _, w := range h.waiting {
-		if !all && !h.placer.followed(w.placement) {
+		if !all && w.seen > patience && !h.placer.followed(w.placement) {
 			kept = append(kept, w)
 			continue
 		}
@@ -313,19 +332,23 @@ func (h *harvest[E, S]) deliver() {
 }
 
 // failAll resolves every stopped window and marks every open one: the device
-// will not answer for any of them.
+// will not answer for any of them. One whose end is being recorded is left to
+// whoever does so.
 func (h *harvest[E, S]) failAll(fault error) {
 	e := h.engine
 	for _, s := range e.snapshot() {
 		s.failOpen(fault)
 		s.mu.Lock()
-		for _, w := range s.pending {
+		s.pending = slices.DeleteFunc(s.pending, func(w *window[E]) bool {
+			if !w.ready.Load() {
+				return false
+			}
 			e.settle(&s.results, w.position, fault)
+			s.count.unread--
 			s.done(w)
-		}
-		s.count.unread -= len(s.pending)
-		clear(s.pending)
-		s.pending, s.settled = s.pending[:0], 0
+			return true
+		})
+		s.settled = 0
 		s.mu.Unlock()
 	}
 	e.changes.ring()

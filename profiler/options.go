@@ -61,7 +61,7 @@ func (c *config) check() error {
 	if c.anchorEvery <= 0 || c.poll <= 0 || c.closeTimeout <= 0 {
 		bad("intervals must be positive: anchors every %v, polls every %v, close within %v", c.anchorEvery, c.poll, c.closeTimeout)
 	}
-	if c.maxRate <= 0 || c.maxRate > 0.1 {
+	if !(c.maxRate > 0 && c.maxRate <= 0.1) { // NaN included
 		bad("a clock rate difference of %v; more than 0 and at most 0.1", c.maxRate)
 	}
 	for i, sink := range c.sinks {
@@ -108,7 +108,7 @@ func WithDisabled(disabled bool) Option { return optionFunc(func(c *config) { c.
 func WithHostClock(now func() int64) Option { return optionFunc(func(c *config) { c.clock = now }) }
 
 // WithAnchorInterval sets how often the two clocks are compared while windows
-// are open or unread: more often narrows the bound and costs about 25
+// are unread: more often narrows the bound and costs about 25
 // microseconds of host time and four events on the device each. Default 100 ms.
 func WithAnchorInterval(d time.Duration) Option {
 	return optionFunc(func(c *config) { c.anchorEvery = d })

@@ -38,7 +38,7 @@ type core interface {
 type lane interface {
 	start(t *Track) Window
 	stop(w Window) Measurement
-	lap(w Window) (Measurement, Window)
+	lap(w Window, t *Track) (Measurement, Window)
 	abandon(w Window) error
 	release()
 }
@@ -63,11 +63,13 @@ var (
 	elsewhere  = &nowhere{errOtherStream}
 )
 
-func (n *nowhere) window() Window                             { return Window{lane: n} }
-func (n *nowhere) measurement(id uint64) Measurement          { return Measurement{outcome: n, id: id} }
-func (n *nowhere) start(*Track) Window                        { return n.window() }
-func (n *nowhere) stop(w Window) Measurement                  { return n.measurement(w.id) }
-func (n *nowhere) lap(w Window) (Measurement, Window)         { return n.measurement(w.id), n.window() }
+func (n *nowhere) window() Window                    { return Window{lane: n} }
+func (n *nowhere) measurement(id uint64) Measurement { return Measurement{outcome: n, id: id} }
+func (n *nowhere) start(*Track) Window               { return n.window() }
+func (n *nowhere) stop(w Window) Measurement         { return n.measurement(w.id) }
+func (n *nowhere) lap(w Window, _ *Track) (Measurement, Window) {
+	return n.measurement(w.id), n.window()
+}
 func (n *nowhere) abandon(Window) error                       { return nil }
 func (n *nowhere) release()                                   {}
 func (n *nowhere) wait(context.Context, uint64) (Span, error) { return Span{}, n.err }
@@ -77,7 +79,10 @@ func (n *nowhere) wait(context.Context, uint64) (Span, error) { return Span{}, n
 // for it. Options out of range are ErrInvalid.
 func New[E any, S comparable](api events.EventApi[E, S], opts ...Option) (*Profiler[S], error) {
 	cfg := defaults()
-	for _, o := range opts {
+	for i, o := range opts {
+		if o == nil {
+			return nil, fmt.Errorf("profiler: %w: option %d is nil", events.ErrInvalid, i)
+		}
 		o.apply(&cfg)
 	}
 	if err := cfg.check(); err != nil {
@@ -115,17 +120,21 @@ func (p *Profiler[S]) Track(stream S, name string) *Track {
 	return &Track{lane: l, name: name, err: err}
 }
 
-// Start opens a window on stream, which is looked up; a Track is faster.
+// Start opens a window on stream, which is looked up; a Track is faster. The
+// stream's events are then kept until Close, unless it has tracks and they are
+// all closed.
 func (p *Profiler[S]) Start(stream S) Window {
 	if p == nil {
 		return disabled.window()
 	}
-	l := p.core.laneOf(stream)
-	if l == nil {
-		var err error
-		if l, err = p.core.lane(stream); err != nil {
-			return (&nowhere{err}).window()
+	if l := p.core.laneOf(stream); l != nil {
+		if w := l.start(unnamed); w.lane != lastTrack {
+			return w
 		}
+	}
+	l, err := p.core.lane(stream)
+	if err != nil {
+		return (&nowhere{err}).window()
 	}
 	return l.start(unnamed)
 }
@@ -206,8 +215,9 @@ func (p *Profiler[S]) Stats() Stats {
 	return p.core.stats()
 }
 
-// Origin is the host time that New was called at. Span.Start carries its
-// monotonic reading, so the two can be subtracted.
+// Origin is the instant that the host's clock counts from: when New was called,
+// or the zero of a clock given to it. Span.Start carries its monotonic reading, so
+// the two can be subtracted.
 func (p *Profiler[S]) Origin() time.Time {
 	if p == nil {
 		return time.Time{}
@@ -264,9 +274,9 @@ func (t *Track) Stop(w Window) Measurement {
 	return stopOn(t.lane, w)
 }
 
-// Lap closes a window and opens the next at the same instant, on one shared
-// timestamp, so that no time falls between the two. If the window is inert, only
-// the next is opened.
+// Lap closes a window and opens the next, one of this track, at the same
+// instant, on one shared timestamp, so that no time falls between the two. If the
+// window is inert, only the next is opened; if it fails, there is no next.
 func (t *Track) Lap(w Window) (Measurement, Window) {
 	if t == nil {
 		return disabled.measurement(0), disabled.window()
@@ -274,10 +284,10 @@ func (t *Track) Lap(w Window) (Measurement, Window) {
 	if wrong := w.misplaced(t.lane); wrong != nil {
 		return wrong.measurement(w.id), wrong.window()
 	}
-	if w.id == 0 {
+	if w.id == 0 || t.closed.Load() {
 		return w.lane.stop(w), t.Start()
 	}
-	return w.lane.lap(w)
+	return w.lane.lap(w, t)
 }
 
 // Abandon drops a window: nothing is measured. Abandoning an inert token does

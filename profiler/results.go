@@ -61,7 +61,7 @@ func (r *results) get(position uint64) (out result, found bool) {
 	switch at := r.at(position); {
 	case at.position == position:
 		return *at, true
-	case at.position > position:
+	case at.position > position && len(r.ring) == r.limit: // else the ring grows when it comes
 		return result{err: fmt.Errorf("profiler: %w: results are kept for the %d windows stopped last on the stream", events.ErrExpired, r.limit)}, true
 	}
 	return out, false

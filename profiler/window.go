@@ -90,6 +90,7 @@ type stream[E any, S comparable] struct {
 	dead      bool // no track left; reaped when nothing is pending
 	ended     bool // the profiler is closed
 	growing   bool
+	lost      int // windows whose spoilt events could not be replaced
 }
 
 // streamShift is where the number of a stream stands in its windows' IDs: each
@@ -116,12 +117,13 @@ func (s *stream[E, S]) grow() error {
 	if have == 0 {
 		want = min(firstChunk, e.unprepared()/16)
 	}
-	n := e.reserve(max(leastChunk, want))
-	if n == 0 {
-		return fmt.Errorf("profiler: %w: %d windows are prepared for over all streams", events.ErrFull, e.cfg.windows)
+	n, failed := 0, error(nil)
+	if reason := e.refuse(); reason != nil {
+		failed = reason.err
+	} else if n = e.reserve(max(leastChunk, want)); n == 0 {
+		failed = e.full.err
 	}
 	made := make([]*window[E], 0, n)
-	var failed error
 	for range n {
 		w := &window[E]{newer: -1, older: -1, lender: -1}
 		if failed = e.newStamps(w); failed != nil {
@@ -131,13 +133,22 @@ func (s *stream[E, S]) grow() error {
 	}
 	e.unreserve(n - len(made))
 	s.mu.Lock()
-	for _, w := range made {
-		w.index = int32(len(s.windows))
-		s.windows = append(s.windows, w)
-		s.push(w)
-	}
 	s.growing = false
+	ended := s.ended
+	if !ended {
+		for _, w := range made {
+			w.index = int32(len(s.windows))
+			s.windows = append(s.windows, w)
+			s.push(w)
+		}
+	}
 	s.mu.Unlock()
+	if ended { // Close has destroyed what it saw, which these are not among
+		for _, w := range made {
+			e.destroyStamps(w)
+		}
+		return errClosed
+	}
 	if len(made) > 0 {
 		return nil
 	}
@@ -238,42 +249,58 @@ func (s *stream[E, S]) start(t *Track) Window {
 	}
 	began := e.now()
 	s.mu.Lock()
-	s.count.started++
-	var w *window[E]
-	if !s.dead {
-		w = s.open(t, began)
+	if gone := s.gone(); gone != nil {
+		s.mu.Unlock()
+		return gone.window()
 	}
+	s.count.started++
+	w := s.open(t, began)
+	low := s.low()
 	if w == nil {
 		s.count.dropped++
-	}
-	low, dead := s.low(), s.dead
-	s.mu.Unlock()
-	if low {
-		e.wantGrowth(s)
-	}
-	if w == nil {
-		if dead {
-			return lastTrack.window()
+		s.mu.Unlock()
+		if low {
+			e.wantGrowth(s)
 		}
 		return e.full.window()
 	}
 	token := Window{lane: s, id: w.id, slot: w.index}
-	if err := e.api.EventRecord(w.start.event, s.handle); err != nil {
+	event := w.start.event // Close may take the window before it is recorded
+	s.mu.Unlock()
+	if low {
+		e.wantGrowth(s)
+	}
+	if err := e.api.EventRecord(event, s.handle); err != nil {
 		e.noteFault(err)
 		s.cancel(token, &s.count.failed)
 		return (&nowhere{fmt.Errorf("profiler: start: %w", err)}).window()
 	}
-	if e.asksAtStart && e.capturing(s.handle) {
-		s.mu.Lock()
-		w.captured = true
-		s.mu.Unlock()
+	if e.asksAtStart {
+		if yes, err := e.capturing(s.handle); yes || err != nil {
+			s.mu.Lock()
+			if w := s.opened(token); w != nil {
+				w.captured = true
+			}
+			s.mu.Unlock()
+		}
 	}
 	return token
 }
 
+// gone says why no window can be open on the stream any more. The lock is held.
+func (s *stream[E, S]) gone() *nowhere {
+	switch {
+	case s.ended || s.engine.closed.Load():
+		return closed
+	case s.dead:
+		return lastTrack
+	}
+	return nil
+}
+
 // low asks for more windows before they run out. The lock is held.
 func (s *stream[E, S]) low() bool {
-	low := len(s.free) < max(leastChunk/2, len(s.windows)/4) && !s.growing
+	low := len(s.free) < max(leastChunk/2, len(s.windows)/4) && !s.growing && s.engine.unprepared() > 0
 	s.growing = s.growing || low
 	return low
 }
@@ -300,8 +327,8 @@ var (
 
 // stale says why a token's window is not open. The lock is held.
 func (s *stream[E, S]) stale() *nowhere {
-	if s.ended {
-		return closed
+	if gone := s.gone(); gone != nil {
+		return gone
 	}
 	return stale
 }
@@ -351,18 +378,24 @@ func (s *stream[E, S]) enqueue(w *window[E]) uint64 {
 func (s *stream[E, S]) finish(w *window[E]) *nowhere {
 	e := s.engine
 	if w.failed != nil {
-		return s.withdraw(w, &nowhere{w.failed})
+		return s.withdraw(w, &nowhere{w.failed}, false)
 	}
 	if fault := e.fault.Load(); fault != nil {
-		return s.withdraw(w, fault)
+		return s.withdraw(w, fault, false)
 	}
 	if err := e.api.EventRecord(w.end.event, s.handle); err != nil {
 		e.noteFault(err)
-		return s.withdraw(w, &nowhere{fmt.Errorf("profiler: stop: %w", err)})
+		return s.withdraw(w, &nowhere{fmt.Errorf("profiler: stop: %w", err)}, false)
 	}
-	// Asked after the record: a capture that began before it is then seen.
-	if e.asker != nil && (e.capturing(s.handle) || w.captured) {
-		return s.withdraw(w, captured)
+	if e.asker != nil {
+		// Asked after the record: a capture that began before it is then seen.
+		yes, err := e.capturing(s.handle)
+		if err != nil {
+			return s.withdraw(w, &nowhere{err}, true)
+		}
+		if yes || w.captured {
+			return s.withdraw(w, captured, true)
+		}
 	}
 	w.ready.Store(true)
 	e.nudge()
@@ -371,7 +404,7 @@ func (s *stream[E, S]) finish(w *window[E]) *nowhere {
 
 // withdraw takes a window back from the stopped ones. If Close or a fault of the
 // device has settled it meanwhile, that outcome stands.
-func (s *stream[E, S]) withdraw(w *window[E], why *nowhere) *nowhere {
+func (s *stream[E, S]) withdraw(w *window[E], why *nowhere, spoilt bool) *nowhere {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := slices.Index(s.pending, w)
@@ -382,7 +415,7 @@ func (s *stream[E, S]) withdraw(w *window[E], why *nowhere) *nowhere {
 	s.settled = min(s.settled, i)
 	s.count.unread--
 	*s.counterOf(why)++
-	if why == captured {
+	if spoilt {
 		w.start.spoilt, w.end.spoilt = true, true
 	}
 	s.results.put(w.position, Span{}, why.err)
@@ -404,7 +437,7 @@ func (s *stream[E, S]) wait(ctx context.Context, position uint64) (Span, error) 
 }
 
 // lap implements lane.
-func (s *stream[E, S]) lap(t Window) (Measurement, Window) {
+func (s *stream[E, S]) lap(t Window, track *Track) (Measurement, Window) {
 	e := s.engine
 	if reason := e.refuse(); reason != nil {
 		return s.stop(t), reason.window()
@@ -418,7 +451,7 @@ func (s *stream[E, S]) lap(t Window) (Measurement, Window) {
 		return why.measurement(t.id), why.window()
 	}
 	s.count.started++
-	next := s.succeed(w, began)
+	next := s.succeed(w, track, began)
 	low := s.low()
 	if next == nil {
 		s.count.dropped++
@@ -448,8 +481,8 @@ func (s *stream[E, S]) lap(t Window) (Measurement, Window) {
 
 // succeed opens the next window in the place of one that ends, with the one's
 // end as the other's start. It is nil when none is free. The lock is held.
-func (s *stream[E, S]) succeed(w *window[E], began int64) *window[E] {
-	next := s.open(w.track, began)
+func (s *stream[E, S]) succeed(w *window[E], track *Track, began int64) *window[E] {
+	next := s.open(track, began)
 	if next == nil {
 		return nil
 	}
@@ -506,22 +539,22 @@ func (s *stream[E, S]) failOpen(err error) {
 func (s *stream[E, S]) release() {
 	s.mu.Lock()
 	s.tracks--
-	last := s.tracks == 0
-	s.dead = s.dead || last
-	s.mu.Unlock()
-	if last {
-		s.engine.forget(s)
+	if s.dead = s.tracks == 0; s.dead {
+		s.abandonOpen() // not later: another track may take the stream over at once
 	}
+	s.mu.Unlock()
+	s.engine.hurry()
 }
 
-// abandonOpen drops every open window of a stream that ends.
+// abandonOpen drops every open window of a stream that ends. Somebody may be
+// recording the start of one at this moment, so their events are not used again.
+// The lock is held.
 func (s *stream[E, S]) abandonOpen() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for s.innermost >= 0 {
 		w := s.windows[s.innermost]
 		s.unlink(w)
 		s.count.abandoned++
+		w.own[0].spoilt = true
 		s.done(w)
 	}
 }

@@ -70,8 +70,8 @@ func (c *check[E, S]) abilities(e E, s S) []*abilityOf {
 
 	captures, graphs := has[events.Graphs[E, S]](api, "Graphs")
 	graphs.calls = []call{
-		{"EventRecordExternal", func() error { return captures.EventRecordExternal(e, s) }},
 		{"CaptureBegin", func() error { return captures.CaptureBegin(s, events.CaptureRelaxed) }},
+		{"EventRecordExternal", func() error { return captures.EventRecordExternal(e, s) }},
 		{"CaptureEnd", func() error {
 			graph, err := captures.CaptureEnd(s)
 			if err != nil {

@@ -202,8 +202,6 @@ func captureExternal[E any, S comparable](c *check[E, S]) {
 		last = at
 		c.settle()
 	}
-	c.must(c.graphs.EventRecordExternal(end, s), "EventRecordExternal outside a capture")
-	c.await(end)
 }
 
 func captureMisuse[E any, S comparable](c *check[E, S]) {

@@ -492,7 +492,7 @@ func (d *dev) elapsed(held *slot, s, e *life) (time.Duration, error) {
 // never recorded and for made without timing, and does not say which of the two
 // events it means, so what we know decides the text, and the code is appended.
 func (d *dev) explainElapsed(code int32, s, e *life) error {
-	kind, what := d.elapsedMistake(code, s, e)
+	what, kind := d.elapsedMistake(code, s, e)
 	if kind == nil {
 		return d.failed(OpEventElapsed, code)
 	}
@@ -504,7 +504,7 @@ func (d *dev) explainElapsed(code int32, s, e *life) error {
 	})
 }
 
-func (d *dev) elapsedMistake(code int32, s, e *life) (kind error, what string) {
+func (d *dev) elapsedMistake(code int32, s, e *life) (what string, kind error) {
 	which := func(start, end bool, predicate string) string {
 		switch {
 		case start && end && s != e:
@@ -515,23 +515,23 @@ func (d *dev) elapsedMistake(code int32, s, e *life) (kind error, what string) {
 		return "end event " + predicate
 	}
 	if code != codeSuccess && code != codeNotReady && !errors.Is(d.lib.table.Kind(code), events.ErrInvalid) {
-		return nil, ""
+		return "", nil
 	}
 	if s.untimed || e.untimed {
-		return events.ErrTimingDisabled, which(s.untimed, e.untimed, "made without timing")
+		return which(s.untimed, e.untimed, "made without timing"), events.ErrTimingDisabled
 	}
 	if fresh, freshEnd := !s.recorded.Load(), !e.recorded.Load(); fresh || freshEnd {
-		return events.ErrNotRecorded, which(fresh, freshEnd, "never recorded, or its last record failed")
+		return which(fresh, freshEnd, "never recorded, or its last record failed"), events.ErrNotRecorded
 	}
 	if code == codeNotReady {
 		pending := d.relaxed1(OpEventQuery, s.handle) == codeNotReady
 		pendingEnd := d.relaxed1(OpEventQuery, e.handle) == codeNotReady
 		if !pending && !pendingEnd {
-			return events.ErrNotReady, "one of the events was pending and has been reached since"
+			return "one of the events was pending and has been reached since", events.ErrNotReady
 		}
-		return events.ErrNotReady, which(pending, pendingEnd, "pending")
+		return which(pending, pendingEnd, "pending"), events.ErrNotReady
 	}
-	return nil, ""
+	return "", nil
 }
 
 // StreamWaitEvent implements events.EventApi.

@@ -153,7 +153,7 @@ func TestUserDirectoriesComeBeforeKnownOnes(t *testing.T) {
 	k.good("lib", "13")
 	t.Chdir(k.dir)
 	t.Setenv("LD_LIBRARY_PATH", "lib")
-	requireUnavailable(t, k.spec(), events.CauseLibraryMissing)
+	_ = requireUnavailable(t, k.spec(), events.CauseLibraryMissing)
 }
 
 func TestPatternsAreTakenNewestFirst(t *testing.T) {
@@ -252,7 +252,7 @@ func TestNoSecondCopyIsEverLoaded(t *testing.T) {
 		require.NoError(t, err)
 		spec = k.spec()
 		spec.OneOnly, spec.Override = true, k.good("new", "13")
-		requireUnavailable(t, spec, events.CauseBadOverride)
+		_ = requireUnavailable(t, spec, events.CauseBadOverride)
 		require.Empty(t, MappedFiles(k.stem))
 
 		// The same file under another name is no second copy.
@@ -267,7 +267,7 @@ func TestNoSecondCopyIsEverLoaded(t *testing.T) {
 		k.good("lib", "12")
 		spec := k.spec("lib")
 		spec.OneOnly, spec.Accept = true, refuse
-		requireUnavailable(t, spec, events.CauseSymbolMissing)
+		_ = requireUnavailable(t, spec, events.CauseSymbolMissing)
 		require.Empty(t, MappedFiles(k.stem))
 	})
 	t.Run("code that the loader does not know", func(t *testing.T) {
@@ -366,13 +366,13 @@ func badFiles(t *testing.T, k kin, dir string) map[string]string {
 // ollama/ollama#5493, ROCm/rocm-systems#8427, ollama/ollama#3751.
 func TestBadFilesDoNotHideAGoodOne(t *testing.T) {
 	k := newKin(t)
-	bad := badFiles(t, k, "bad")
+	badFiles(t, k, "bad")
 	lib := requireWorks(t, k.spec("bad", "lib"), k.good("lib", "12"))
 	require.Contains(t, reasonFor(t, lib.Skipped(), k.path("bad", "13")), "is a 32-bit library")
 
 	// Also where a good one is only found by listing.
 	k = newKin(t)
-	bad = badFiles(t, k, "bad")
+	bad := badFiles(t, k, "bad")
 	lib = requireWorks(t, k.spec("bad", "lib"), k.good("lib", "10"))
 	for path, text := range bad {
 		require.Contains(t, reasonFor(t, lib.Skipped(), path), text)

@@ -41,9 +41,9 @@ type EventApi[E any, S comparable] interface {
 	// EventRecord queues a timestamp on stream and returns once it is queued,
 	// not when it is reached. It blocks only while the device's own queue is
 	// full. Recording again replaces the earlier record; stream waits queued
-	// before keep the record that they saw. If the vendor's library refuses it,
-	// the event counts as never recorded, so that a stale stamp cannot be read as
-	// the new one; a call refused for its handles changes nothing.
+	// before keep the record that they saw. If it fails, for its stream or in the
+	// vendor's library, the event counts as never recorded, so that a stale stamp
+	// cannot be read as the new one.
 	//
 	// It does not ask whether stream is being captured into a graph, which
 	// would cost a second driver call; see CaptureAsker.

@@ -2,6 +2,7 @@ package fence_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,7 +93,7 @@ func TestFencesOfOneStreamComplete(t *testing.T) {
 func TestHungFenceDoesNotHideYoungerOnes(t *testing.T) {
 	dev := mock.NewDevice()
 	t.Cleanup(dev.System().Close)
-	alias := perThread{Device: dev, hung: hung(t, dev)}
+	alias := perThread{Device: dev, hung: hung(t, dev), useHung: new(atomic.Bool)}
 	fences, err := fence.New(alias)
 	require.NoError(t, err)
 	s := stream(t, dev)
@@ -161,9 +162,9 @@ func TestBadOptionsAndNothingAreRefused(t *testing.T) {
 	require.ErrorIs(t, none.WaitOn(nil, mock.Stream{}), events.ErrInvalid)
 	require.NoError(t, none.Close())
 
-	_, fences := device(t)
+	dev, fences := device(t)
 	_, err = fences.Record(mock.Stream{})
 	require.ErrorIs(t, err, events.ErrInvalid)
-	f := record(t, fences, stream(t, dev2(t, fences)))
+	f := record(t, fences, stream(t, dev))
 	require.ErrorIs(t, f.Wait(nil), events.ErrInvalid) //nolint:staticcheck // what a mistake gets
 }

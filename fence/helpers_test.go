@@ -2,6 +2,7 @@ package fence_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,4 +105,19 @@ func polling(t testing.TB, dev *mock.Device, n uint64) {
 func pending(t testing.TB, f *fence.Fence) {
 	t.Helper()
 	require.ErrorIs(t, f.Err(), events.ErrNotReady)
+}
+
+// perThread is a device on which every stream handle stands for one of two
+// streams, as CUDA's per-thread default stream does.
+type perThread struct {
+	*mock.Device
+	hung    mock.Stream
+	useHung *atomic.Bool
+}
+
+func (d perThread) EventRecord(e mock.Event, s mock.Stream) error {
+	if d.useHung.Load() {
+		s = d.hung
+	}
+	return d.Device.EventRecord(e, s)
 }

@@ -47,7 +47,11 @@ func (l *lane) String() string {
 func (l *lane) remove(f *Fence) bool {
 	if len(l.fences) > 0 && l.fences[0] == f {
 		l.fences[0] = nil
-		l.fences = l.fences[1:]
+		if len(l.fences) == 1 {
+			l.fences = l.fences[:0] // there is room for the next
+		} else {
+			l.fences = l.fences[1:]
+		}
 		return true
 	}
 	i := slices.Index(l.fences, f)

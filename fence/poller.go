@@ -55,6 +55,7 @@ func (p *poller) run() {
 	pause := time.NewTimer(pauseMax)
 	defer pause.Stop()
 	var due []*lane
+	var over []verdict
 	for {
 		var next time.Time
 		if due, next = p.plan(due[:0]); due == nil {
@@ -62,7 +63,7 @@ func (p *poller) run() {
 		}
 		if len(due) > 0 {
 			p.core.turn <- struct{}{}
-			over := p.core.poll(due, true)
+			over = p.core.poll(due, true, over[:0])
 			<-p.core.turn
 			p.core.giveBack(over)
 			runtime.Gosched()
@@ -149,8 +150,8 @@ func (r *round) end() {
 
 // poll asks about the fences of each lane, oldest first, until one is not
 // reached, and settles the others. The caller has the turn, and gives back what
-// is over when it has given up the turn.
-func (c *core) poll(lanes []*lane, waiting bool) (over []verdict) {
+// is over, which is added to over, when it has given up the turn.
+func (c *core) poll(lanes []*lane, waiting bool, over []verdict) []verdict {
 	r := round{core: c}
 	defer r.end()
 	for _, l := range lanes {

@@ -299,7 +299,8 @@ func (c *core) reap(lanes []*lane, patience time.Duration) bool {
 			return false
 		}
 	}
-	over := c.poll(lanes, false)
+	var few [8]verdict
+	over := c.poll(lanes, false, few[:0])
 	<-c.turn
 	c.giveBack(over)
 	return true

@@ -143,6 +143,7 @@ func (d *Device) record(c *call, e Event, s Stream) error {
 		return err
 	}
 	if err := d.liveStream(c.op, s); err != nil {
+		e.p.queue, e.p.capture = nil, nil
 		return err
 	}
 	err := d.reach(c)

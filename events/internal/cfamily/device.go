@@ -349,11 +349,16 @@ func (d Device[V]) checkBoth(event Event[V], stream Stream[V]) error {
 	if err := d.check(event.life, "event"); err != nil {
 		return err
 	}
+	event.life.recorded.Store(false)
 	return stream.check(d.dev)
 }
 
-// recordable refuses what must not be recorded.
+// recordable refuses what must not be recorded. A refused event counts as never
+// recorded.
 func (d *dev) recordable(op Op, e, s *life) error {
+	if s != nil && s.dead.Load() || d.fault.Load() != nil {
+		e.recorded.Store(false)
+	}
 	switch {
 	case e.dead.Load():
 		return d.destroyed(op, "event")

@@ -1,0 +1,257 @@
+package fence_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/pprof"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/devevents/events"
+	"example.com/devevents/events/mock"
+	"example.com/devevents/fence"
+)
+
+// A wait without a limit hung a server when one kernel never ended, and Ctrl-C
+// was ignored: vllm-project/vllm#52247, NVIDIA/nvbench#290.
+func TestCancelledWaitEndsAndTheEventOutlivesIt(t *testing.T) {
+	dev, fences := device(t)
+	s := hung(t, dev)
+	f := record(t, fences, s)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	results := waiting(ctx, f, 10)
+	polling(t, dev, 5)
+	reason := errors.New("the client went away")
+	cancel(reason)
+	for range 10 {
+		err := within(t, results)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, reason)
+	}
+	err := f.Wait(ctx)
+	require.ErrorIs(t, err, context.Canceled, "cancelled before")
+	require.ErrorContains(t, err, "gave up after 0s")
+	require.EqualValues(t, 1, dev.EventStats().LiveEvents)
+	pending(t, f)
+
+	later := waiting(context.Background(), f, 1)
+	polling(t, dev, 1)
+	dev.ReleaseHangs()
+	require.NoError(t, within(t, later), "others may still wait")
+	record(t, fences, s)
+	require.EqualValues(t, 1, dev.EventStats().LiveEvents, "the event is used again")
+}
+
+// In a bubble of fake time a deadline can be told to the nanosecond, and what
+// polls on behind a wait that has been given up would stop the bubble's end.
+func TestDeadlineEndsTheWaitAndThePolling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dev, fences := device(t)
+		f := record(t, fences, hung(t, dev))
+		for _, limit := range []time.Duration{time.Nanosecond, 100 * us, time.Second, time.Hour} {
+			ctx, cancel := context.WithTimeout(context.Background(), limit)
+			began := time.Now()
+			err := f.Wait(ctx)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Equal(t, limit, time.Since(began))
+			cancel()
+		}
+		time.Sleep(2 * time.Millisecond)
+		polls := dev.CallCount(mock.OpRoundBegin)
+		time.Sleep(time.Hour)
+		require.Equal(t, polls, dev.CallCount(mock.OpRoundBegin))
+	})
+}
+
+// A core at 100 % while waiting: openmm/openmm#3547, Neroued/ninfer#301,
+// pytorch/pytorch#28224, ROCm/legacy-rocm-build#3483, JuliaGPU/CUDA.jl#893. By
+// design a long wait is polled once a millisecond, however many wait.
+func TestLongWaitIsPolledAThousandTimesASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dev, fences := device(t)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		results := waiting(ctx, record(t, fences, hung(t, dev)), 64)
+		for range 64 {
+			require.ErrorIs(t, <-results, context.DeadlineExceeded)
+		}
+		polls := dev.CallCount(mock.OpRoundQuery)
+		require.Less(t, polls, uint64(10_200))
+		require.Greater(t, polls, uint64(9_900), "and not less, or the wake-up is late")
+	})
+}
+
+// The result counts where both come at the same moment, whichever is first.
+func TestResultAndCancelAtTheSameMoment(t *testing.T) {
+	dev, fences := device(t, mock.Manual(), mock.Ideal())
+	s := stream(t, dev)
+	won, gaveUp := 0, 0
+	for range 300 {
+		require.NoError(t, dev.Work(s, us))
+		f := record(t, fences, s)
+		ctx, cancel := context.WithCancel(context.Background())
+		results := waiting(ctx, f, 2)
+		known := f.Done()
+		var both sync.WaitGroup
+		both.Go(cancel)
+		both.Go(func() { dev.System().Advance(us) })
+		both.Wait()
+		for range 2 {
+			switch err := within(t, results); {
+			case err == nil:
+				won++
+			default:
+				require.ErrorIs(t, err, context.Canceled)
+				gaveUp++
+			}
+		}
+		within(t, known)
+		require.NoError(t, f.Wait(ctx), "known, so ctx does not count")
+	}
+	require.Equal(t, 600, won+gaveUp)
+	require.EqualValues(t, 1, dev.EventStats().LiveEvents)
+}
+
+// A poll loop that looks only for success spins for ever once the device has
+// failed, and a callback that never fires leaves its waiter:
+// ComputationalRadiationPhysics/picongpu#1485, JuliaGPU/CUDA.jl#1369,
+// vllm-project/vllm#52247.
+func TestFaultEndsEveryWait(t *testing.T) {
+	for name, off := range map[string][]mock.Feature{
+		"rounds":  nil,
+		"queries": {mock.FeatureRoundQuerier},
+		"threads": {mock.FeatureRoundQuerier, mock.FeatureQuerier},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dev := mock.NewDevice(mock.Without(off...))
+			t.Cleanup(dev.System().Close)
+			fences := sourceOf(t, dev)
+			var results []<-chan error
+			var all []*fence.Fence
+			for range 3 {
+				s := hung(t, dev)
+				for range 3 {
+					f := record(t, fences, s)
+					all = append(all, f)
+					results = append(results, waiting(context.Background(), f, 3))
+				}
+			}
+			unasked := record(t, fences, stream(t, dev))
+			eventually(t, func() bool {
+				return dev.CallCount(mock.OpRoundQuery)+dev.CallCount(mock.OpEventQuery) > 10 || dev.System().Blocked() == 3
+			})
+			dev.Lose()
+			for _, r := range results {
+				for range 3 {
+					err := within(t, r)
+					require.ErrorIs(t, err, events.ErrDeviceFault)
+					require.ErrorContains(t, err, "mockErrorIllegalAddress (700)")
+				}
+			}
+			for _, f := range all {
+				require.ErrorIs(t, f.Err(), events.ErrDeviceFault)
+				require.ErrorIs(t, fences.WaitOn(f, hungStreamOf(dev)), events.ErrDeviceFault)
+			}
+			require.ErrorIs(t, wait(unasked), events.ErrDeviceFault)
+			_, err := fences.Record(hungStreamOf(dev))
+			require.ErrorIs(t, err, events.ErrDeviceFault)
+			require.ErrorIs(t, fences.Close(), events.ErrDeviceFault)
+			stats := dev.EventStats()
+			require.Zero(t, stats.LiveEvents)
+			require.EqualValues(t, 10, stats.AbandonedAtEnd)
+		})
+	}
+}
+
+// hungStreamOf wraps a stream without a call that a lost device would refuse.
+func hungStreamOf(dev *mock.Device) mock.Stream { return dev.WrapStream(0) }
+
+// A failure of one question ends the waits for that fence and no others.
+func TestRefusedQueryEndsTheWaitsForItsFence(t *testing.T) {
+	for _, code := range []int32{mock.CodeUnknown, mock.CodeNotPermitted, mock.CodeCaptureUnsupported} {
+		for _, op := range []mock.Op{mock.OpRoundQuery, mock.OpRoundBegin} {
+			t.Run(fmt.Sprint(op, code), func(t *testing.T) {
+				dev, fences := device(t)
+				bad, good := record(t, fences, hung(t, dev)), record(t, fences, stream(t, dev))
+				dev.Script(mock.Fault{Op: op, Nth: 1, Code: code})
+				err := wait(bad)
+				require.ErrorContains(t, err, fmt.Sprintf("(%d)", code))
+				require.Equal(t, code == mock.CodeCaptureUnsupported, errors.Is(err, events.ErrCapturing))
+				require.EqualValues(t, 1, dev.CallCount(op), "not retried")
+				require.NoError(t, wait(good))
+				require.ErrorContains(t, wait(bad), fmt.Sprintf("(%d)", code), "the result stays")
+				require.EqualValues(t, 1, dev.EventStats().LiveEvents, "the event is not used again")
+			})
+		}
+	}
+}
+
+// 500 waits in C took 504 OS threads, and 10,000 end a Go process:
+// golang/go#49057, microsoft/typescript-go#3120, ethereum/go-ethereum#2212,
+// JuliaGPU/CUDA.jl#2025.
+func TestTwelveThousandWaitsTakeFewThreads(t *testing.T) {
+	for name, opts := range map[string][]mock.Option{
+		"polled":  {mock.QueueLimit(0)},
+		"blocked": {mock.QueueLimit(0), mock.Without(mock.FeatureQuerier, mock.FeatureRoundQuerier)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dev, fences := device(t, opts...)
+			const streams, each = 30, 400
+			var woken sync.WaitGroup
+			failed := make(chan error, streams*each)
+			before := pprof.Lookup("threadcreate").Count()
+			for range streams {
+				s := hung(t, dev)
+				for range each {
+					f := record(t, fences, s)
+					woken.Go(func() {
+						if err := wait(f); err != nil {
+							failed <- err
+						}
+					})
+				}
+			}
+			if name == "polled" {
+				polling(t, dev, 10*streams)
+			} else {
+				eventually(t, func() bool { return dev.System().Blocked() >= 16 })
+				require.Equal(t, 16, dev.System().Blocked(), "calls in the driver, each an OS thread")
+			}
+			require.Less(t, pprof.Lookup("threadcreate").Count()-before, 64)
+			dev.ReleaseHangs()
+			woken.Wait()
+			require.Empty(t, failed)
+			require.EqualValues(t, streams*each, dev.EventStats().LiveEvents, "pooled")
+		})
+	}
+}
+
+// Without queries one stream that hangs takes one thread, not all.
+func TestHungStreamTakesOneBlockingThread(t *testing.T) {
+	dev := mock.NewDevice(mock.Without(mock.FeatureQuerier, mock.FeatureRoundQuerier))
+	t.Cleanup(dev.System().Close)
+	fences := sourceOf(t, dev, fence.WithBlockingThreads(2))
+	slow := hung(t, dev)
+	var hanging []<-chan error
+	for range 10 {
+		hanging = append(hanging, waiting(context.Background(), record(t, fences, slow), 1))
+	}
+	eventually(t, func() bool { return dev.System().Blocked() == 1 })
+	for range 10 {
+		s := stream(t, dev)
+		require.NoError(t, dev.Work(s, us))
+		require.NoError(t, wait(record(t, fences, s)))
+	}
+	require.Equal(t, 1, dev.System().Blocked())
+	dev.ReleaseHangs()
+	for _, r := range hanging {
+		require.NoError(t, within(t, r))
+	}
+	require.NoError(t, fences.Close())
+	require.Zero(t, dev.EventStats().LiveEvents)
+}

@@ -6,26 +6,33 @@ trap 'rm -rf "$scratch"' EXIT
 results=$scratch/results
 : >"$results"
 
-# install_missing puts gcc, libc's headers and git on a Debian machine that
-# lacks them. Go itself must be there.
-install_missing() {
-	if ! command -v go >/dev/null; then
-		echo 'Go is missing: see go.mod for the version' >&2
-		exit 1
-	fi
-	local need=()
-	command -v gcc >/dev/null || need+=(gcc)
-	[[ -e /usr/include/stdlib.h ]] || need+=(libc6-dev)
-	command -v git >/dev/null || need+=(git)
+# debian installs the packages of a Debian machine that are not there yet.
+debian() {
+	local need=() package
+	for package in "$@"; do
+		dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || need+=("$package")
+	done
 	[[ ${#need[@]} -eq 0 ]] && return
 	if ! command -v apt-get >/dev/null; then
 		echo "missing: ${need[*]}" >&2
-		exit 1
+		return 1
 	fi
 	local as=()
 	[[ $(id -u) -eq 0 ]] || as=(sudo)
 	"${as[@]}" apt-get update -q
 	"${as[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${need[@]}"
+}
+
+# install_missing puts gcc, libc's headers and git on a machine that lacks them.
+# Go itself must be there.
+install_missing() {
+	if ! command -v go >/dev/null; then
+		echo 'Go is missing: see go.mod for the version' >&2
+		exit 1
+	fi
+	command -v gcc >/dev/null || debian gcc
+	[[ -e /usr/include/stdlib.h ]] || debian libc6-dev
+	command -v git >/dev/null || debian git
 }
 
 # sources lists the files of the project that match a pattern: the tracked ones

@@ -224,6 +224,7 @@ func TestPollsAreMadeInRounds(t *testing.T) {
 	within(t, done)
 	_, err := dev.CaptureEnd(s)
 	require.NoError(t, err)
+	eventually(t, func() bool { return dev.OpenRounds() == 0 })
 
 	open := false
 	for _, c := range dev.Calls() {

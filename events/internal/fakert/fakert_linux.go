@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"github.com/ebitengine/purego"
 
@@ -113,6 +114,21 @@ func (r *Runtime) Raw(name string, args ...uintptr) uintptr {
 	r.tb.Helper()
 	result, _, _ := purego.SyscallN(r.must(name), args...)
 	return result
+}
+
+// CallText is Raw for a function that returns a string.
+func (r *Runtime) CallText(name string, args ...uintptr) string {
+	r.tb.Helper()
+	p := r.Raw(name, args...)
+	if p == 0 {
+		return ""
+	}
+	base := *(*unsafe.Pointer)(unsafe.Pointer(&p))
+	n := 0
+	for *(*byte)(unsafe.Add(base, n)) != 0 {
+		n++
+	}
+	return string(unsafe.Slice((*byte)(base), n))
 }
 
 // withKey passes a key to a control function.

@@ -32,6 +32,9 @@ func (r *Runtime) Call(string, ...uintptr) int32 { return 0 }
 // Raw is Call with the whole result register.
 func (r *Runtime) Raw(string, ...uintptr) uintptr { return 0 }
 
+// CallText is Raw for a function that returns a string.
+func (r *Runtime) CallText(string, ...uintptr) string { return "" }
+
 // Set gives a key a value.
 func (r *Runtime) Set(string, int64) {}
 

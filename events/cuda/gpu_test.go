@@ -2,6 +2,8 @@ package cuda_test
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"sync"
@@ -19,38 +21,45 @@ import (
 // fail there with DEVEVENTS_REQUIRE_GPU=1.
 
 // Open and enumeration must not initialise a device: that takes memory on it
-// and makes a context that nobody asked for. First in the file, because any
-// other test initialises device 0.
+// and makes a context that nobody asked for. A process of its own, because every
+// other test of this one initialises the device.
 func TestGPUOpenInitialisesNoDevice(t *testing.T) {
-	rt := gputest.Runtime(t)
-	fresh, err := cuda.Open()
+	const alone = "DEVEVENTS_TEST_ALONE"
+	gputest.Runtime(t)
+	if os.Getenv(alone) == "" {
+		self, err := os.Executable()
+		require.NoError(t, err)
+		child := exec.Command(self, "-test.run", "^"+t.Name()+"$", "-test.v")
+		child.Env = append(os.Environ(), alone+"=1")
+		text, err := child.CombinedOutput()
+		require.NoError(t, err, "%s", text)
+		require.Contains(t, string(text), "--- PASS: "+t.Name())
+		return
+	}
+	rt, err := cuda.Open()
 	require.NoError(t, err)
-	info := fresh.Info()
+	info := rt.Info()
 	require.NotEmpty(t, info.Devices)
 	for i := range info.Devices {
-		_, err := fresh.Device(i)
+		_, err := rt.Device(i)
 		require.NoError(t, err)
-	}
-	if anyUsed(rt) {
-		t.Skip("another test of this process has used the device already; run this test alone to see it")
-	}
-	for i := range info.Devices {
 		active, known := rt.Initialized(i)
 		require.True(t, known)
 		require.False(t, active, "device %d has a context", i)
 	}
 	t.Logf("%+v", info)
+	dev, err := rt.Device(0)
+	require.NoError(t, err)
+	e := gputest.Event(t, dev)
+	require.NotZero(t, e.Handle())
+	active, _ := rt.Initialized(0)
+	require.True(t, active, "the question must be able to answer yes")
 }
-
-var used sync.Map
-
-func anyUsed(rt *cuda.Runtime) bool { _, ok := used.Load(rt); return ok }
 
 // onBothAPIs runs a test on the device through the runtime library and through
 // the driver library alone.
 func onBothAPIs(t *testing.T, test func(t *testing.T, dev cuda.Device)) {
 	t.Helper()
-	used.Store(gputest.Runtime(t), true)
 	t.Run("api=runtime", func(t *testing.T) { test(t, gputest.Device(t)) })
 	t.Run("api=driver", func(t *testing.T) { test(t, gputest.DriverDevice(t)) })
 }

@@ -168,7 +168,7 @@ func (c *core) close(drain func() error) error {
 			c.note(c.discard(f))
 		}
 		failed := drain()
-		if joined, ok := failed.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the pool joins one error an event
+		if joined, ok := failed.(interface{ Unwrap() []error }); ok { // one for each event
 			for _, err := range joined.Unwrap() {
 				c.note(err)
 			}

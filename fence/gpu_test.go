@@ -175,17 +175,16 @@ func TestGPUTwelveThousandWaits(t *testing.T) {
 	var woken sync.WaitGroup
 	failed := make(chan error, streams*each)
 	for range streams {
-		s, f, gate := gated(t, dev, fences)
+		s, _, gate := gated(t, dev, fences)
 		gates = append(gates, gate)
 		for range each {
+			f, err := fences.Record(s)
+			require.NoError(t, err)
 			woken.Go(func() {
 				if err := wait(f); err != nil {
 					failed <- err
 				}
 			})
-			var err error
-			f, err = fences.Record(s)
-			require.NoError(t, err)
 		}
 	}
 	for _, gate := range gates {

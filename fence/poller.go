@@ -9,8 +9,8 @@ import (
 const (
 	quickFor   = 20 * time.Microsecond // so long a new wait is polled without a pause
 	quickTries = 64                    // or so often, where time stands still
-	pauseMin   = 50 * time.Microsecond
-	pauseMax   = time.Millisecond
+	shortPause = 50 * time.Microsecond
+	longPause  = time.Millisecond
 
 	// roundQuestions keeps a round short: it holds an OS thread.
 	roundQuestions = 256
@@ -52,7 +52,7 @@ func (p *poller) want(l *lane) {
 }
 
 func (p *poller) run() {
-	pause := time.NewTimer(pauseMax)
+	pause := time.NewTimer(longPause)
 	defer pause.Stop()
 	var due []*lane
 	var over []verdict
@@ -116,7 +116,7 @@ func (b *backoff) polled(now time.Time, moved bool) {
 	age := now.Sub(b.since)
 	b.due = now
 	if age >= quickFor || b.tries >= quickTries {
-		b.due = now.Add(min(max(age/4, pauseMin), pauseMax))
+		b.due = now.Add(min(max(age/4, shortPause), longPause))
 	}
 }
 
@@ -167,7 +167,7 @@ func (c *core) poll(lanes []*lane, waiting bool, over []verdict) []verdict {
 			continue
 		}
 		now := time.Now()
-		if len(over) == before && now.Sub(l.since) > 4*pauseMax {
+		if len(over) == before && now.Sub(l.since) > 4*longPause {
 			over = c.pollYounger(&r, l, over)
 		}
 		c.mu.Lock()

@@ -266,7 +266,7 @@ func (s *Source[S]) take(l *lane) (event, error) {
 		c.mu.Lock()
 		all := append([]*lane(nil), c.lanes...)
 		c.mu.Unlock()
-		if c.reap(all, pauseMax) {
+		if c.reap(all, longPause) {
 			ev, err = s.port.take()
 		}
 	}

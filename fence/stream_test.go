@@ -1,7 +1,7 @@
 package fence_test
 
 import (
-	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -33,6 +33,38 @@ func TestStreamWaitHoldsTheStreamAndNotTheHost(t *testing.T) {
 	waits := dev.CallCount(mock.OpStreamWaitEvent)
 	require.NoError(t, fences.WaitOn(f, b), "reached: there is nothing to wait for")
 	require.Equal(t, waits, dev.CallCount(mock.OpStreamWaitEvent))
+}
+
+// Two goroutines record on one stream, and the first is held up between the
+// device's queue and ours. Were the second entered before it, a wait for the
+// older would hide the younger.
+func TestRecordsOfOneStreamAreEnteredInItsOrder(t *testing.T) {
+	dev, fences := device(t)
+	s, other := stream(t, dev), stream(t, dev)
+	entered, letGo := make(chan struct{}), make(chan struct{})
+	dev.Script(mock.Fault{Op: mock.OpStreamCapturing, Nth: 1, Hook: func() {
+		close(entered)
+		<-letGo
+	}})
+	made := make(chan string, 2)
+	recorder := func() {
+		f, err := fences.Record(s)
+		if err == nil {
+			err = wait(f)
+		}
+		made <- fmt.Sprint(f, err)
+	}
+	go recorder()
+	within(t, entered)
+	go recorder()
+	f := record(t, fences, other) // others are not held up
+	require.Contains(t, f.String(), "fence 1 ")
+	time.Sleep(5 * time.Millisecond)
+	require.EqualValues(t, 2, dev.CallCount(mock.OpEventRecord), "the second must not overtake")
+	close(letGo)
+	for range 2 {
+		require.Regexp(t, `^fence [23] .*, reached<nil>$`, within(t, made))
+	}
 }
 
 // A wait queued for a fence keeps its meaning when the fence is closed, or its
@@ -179,15 +211,15 @@ func TestCapturingStreamIsRefusedUnharmed(t *testing.T) {
 			require.NoError(t, g.Launch(s))
 			require.NoError(t, g.Close())
 			require.NoError(t, wait(record(t, fences, s)), "once it has ended")
-			require.Equal(t, captured(t, dev.Calls()), mock.OpEventDestroy)
+			require.Equal(t, mock.OpEventDestroy, callAfterCapture(t, dev.Calls()))
 			dev.ReleaseHangs()
 		})
 	}
 }
 
-// captured finds the event that was recorded into the capture, and gives the
+// callAfterCapture finds the event that was recorded into the capture, and gives the
 // one call that was made with it afterwards.
-func captured(t *testing.T, log []mock.Call) mock.Op {
+func callAfterCapture(t *testing.T, log []mock.Call) mock.Op {
 	t.Helper()
 	var event uint64
 	inCapture := false
@@ -292,5 +324,4 @@ func TestWithoutCaptureAsker(t *testing.T) {
 	require.NoError(t, wait(f))
 	require.NoError(t, fences.WaitOn(f, s))
 	require.Equal(t, "fences of mock", fences.String())
-	require.False(t, errors.Is(f.Err(), events.ErrNotReady))
 }

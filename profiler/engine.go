@@ -46,7 +46,7 @@ type engine[E any, S comparable] struct {
 	asks struct { // what is asked of the harvester; taken after every other lock
 		sync.Mutex
 		growing []*stream[E, S]
-		spoilt  []spoiltWindow[E, S]
+		mending []*stream[E, S]
 	}
 	growing []*stream[E, S] // what housekeep took of it last
 
@@ -60,11 +60,6 @@ type engine[E any, S comparable] struct {
 	closing  sync.Once
 	over     chan struct{} // closed when Close is done
 	failures errorLog
-}
-
-type spoiltWindow[E any, S comparable] struct {
-	stream *stream[E, S]
-	window *window[E]
 }
 
 var errClosed = fmt.Errorf("profiler: %w", events.ErrClosed)
@@ -227,11 +222,19 @@ func (e *engine[E, S]) lane(handle S) (lane, error) {
 	s.mu.Lock() // within e.mu, so that the stream is not reaped meanwhile
 	s.tracks++
 	s.dead = false
+	if len(s.spoilt) > 0 {
+		e.wantMending(s)
+	}
 	empty := len(s.windows) == 0 && !s.growing
 	s.growing = s.growing || empty
 	s.mu.Unlock()
 	e.mu.Unlock()
 	if empty {
+		if e.unprepared() < e.cfg.windows/2 {
+			// Streams may come and go faster than the harvester frees them.
+			e.harvest.try(false)
+			e.reap()
+		}
 		if err := s.grow(); err != nil && !errors.Is(err, events.ErrFull) {
 			e.noteFault(err)
 			s.release()
@@ -303,11 +306,11 @@ func (e *engine[E, S]) wantGrowth(s *stream[E, S]) {
 	e.hurry()
 }
 
-// respoil asks for new events for a window whose own must not be used again.
-// The stream's lock is held.
-func (e *engine[E, S]) respoil(s *stream[E, S], w *window[E]) {
+// wantMending asks for new events for the stream's spoilt windows. The stream's
+// lock is held.
+func (e *engine[E, S]) wantMending(s *stream[E, S]) {
 	e.asks.Lock()
-	e.asks.spoilt = append(e.asks.spoilt, spoiltWindow[E, S]{s, w})
+	e.asks.mending = append(e.asks.mending, s)
 	e.asks.Unlock()
 	e.nudge()
 }
@@ -378,7 +381,7 @@ func (e *engine[E, S]) busy() bool {
 		return true
 	}
 	e.asks.Lock()
-	asked := len(e.asks.growing) > 0 || len(e.asks.spoilt) > 0
+	asked := len(e.asks.growing) > 0 || len(e.asks.mending) > 0
 	e.asks.Unlock()
 	if asked {
 		return true
@@ -399,12 +402,26 @@ func (e *engine[E, S]) busy() bool {
 // housekeep makes and frees events, off everybody's hot path.
 func (e *engine[E, S]) housekeep() {
 	e.asks.Lock()
-	growing, spoilt := e.asks.growing, e.asks.spoilt
-	e.asks.growing, e.asks.spoilt = e.growing[:0], nil // starts append there and must not allocate
+	growing, mending := e.asks.growing, e.asks.mending
+	e.asks.growing, e.asks.mending = e.growing[:0], nil // starts append there and must not allocate
 	e.growing = growing
 	e.asks.Unlock()
-	e.mu.Lock()
+	for i, s := range growing {
+		if err := s.grow(); err != nil && !errors.Is(err, events.ErrFull) && !errors.Is(err, events.ErrClosed) {
+			e.noteFailure(err)
+		}
+		growing[i] = nil
+	}
+	for _, s := range mending {
+		s.mend()
+	}
+	e.reap()
+}
+
+// reap frees the streams that have no tracks and nothing to be read back.
+func (e *engine[E, S]) reap() {
 	var dead []*stream[E, S]
+	e.mu.Lock()
 	for handle, s := range e.streams {
 		s.mu.Lock()
 		if s.dead && s.count.unread == 0 && s.innermost < 0 && s.idleWindows() {
@@ -415,32 +432,6 @@ func (e *engine[E, S]) housekeep() {
 		s.mu.Unlock()
 	}
 	e.mu.Unlock()
-	for i, s := range growing {
-		if err := s.grow(); err != nil && !errors.Is(err, events.ErrFull) && !errors.Is(err, events.ErrClosed) {
-			e.noteFailure(err)
-		}
-		growing[i] = nil
-	}
-	for _, x := range spoilt {
-		e.destroyStamps(x.window)
-		err := errClosed
-		if e.refuse() == nil {
-			err = e.newStamps(x.window)
-		}
-		x.stream.mu.Lock()
-		if err == nil {
-			x.stream.push(x.window)
-		} else {
-			x.stream.lost++
-		}
-		x.stream.mu.Unlock()
-		if err != nil {
-			e.unreserve(1)
-		}
-		if err != nil && e.refuse() == nil {
-			e.noteFailure(err)
-		}
-	}
 	for _, s := range dead {
 		for _, w := range s.windows {
 			e.destroyStamps(w)
@@ -451,7 +442,7 @@ func (e *engine[E, S]) housekeep() {
 
 // idleWindows reports whether no window of the stream is used. The lock is held.
 func (s *stream[E, S]) idleWindows() bool {
-	return len(s.free)+s.lost == len(s.windows) && !s.growing
+	return len(s.free)+len(s.spoilt)+s.lost == len(s.windows) && !s.growing
 }
 
 func (e *engine[E, S]) snapshot() []*stream[E, S] { return e.appendStreams(nil) }

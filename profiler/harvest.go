@@ -197,7 +197,7 @@ func (h *harvest[E, S]) collectStream(s *stream[E, S], round events.Round, opene
 	for len(todo) > 0 {
 		i := min(step, len(todo)) - 1
 		if h.engine.canAsk() {
-			step *= 2
+			step = 2 * (i + 1)
 		}
 		done, err := h.ask(todo[i], round, opened)
 		seen := h.engine.now()

@@ -166,16 +166,16 @@ func TestLaterOutcomesDoNotExpireAPendingOne(t *testing.T) {
 	r.work(t, time.Second)
 	m := tr.Stop(long)
 	reason := errors.New("no")
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
 	var failed []profiler.Measurement
 	for range 500 {
 		w := open(t, tr)
 		r.prof.Fail(reason)
 		failed = append(failed, tr.Stop(w))
+		_, err := m.Wait(gone)
+		require.ErrorIs(t, err, context.Canceled)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
-	defer cancel()
-	_, err := m.Wait(ctx)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
 	r.flushed(t)
 	require.Equal(t, time.Second, span(t, m).Duration)
 	for _, m := range failed {
@@ -283,7 +283,7 @@ func TestEveryKindOfBackend(t *testing.T) {
 			}
 			require.NoError(t, r.prof.Flush(limited(t)))
 			for _, m := range ms {
-				require.InDelta(t, 100*us, span(t, m).Duration, float64(20*us))
+				require.GreaterOrEqual(t, span(t, m).Duration, 100*us)
 			}
 			require.Equal(t, uint64(len(ms)), r.prof.Stats().Finished)
 		})
@@ -361,32 +361,58 @@ func TestRefusedQueryFailsItsWindowAlone(t *testing.T) {
 // Records of goroutines that share a stream pass the driver in any order. A
 // window that is found reached settles no other whose record may lie behind it.
 func TestHarvestDoesNotTrustTheOrderOfStops(t *testing.T) {
-	dev := mock.NewDevice(mock.Ideal())
-	var slow sync.Mutex
-	held := make(chan struct{})
-	release := make(chan struct{})
-	r := rigOn(t, dev)
+	r := rigOn(t, mock.NewDevice(mock.Ideal())) // in real time
 	tr := r.track(t, "w")
 	first, second := open(t, tr), open(t, tr)
-	once := sync.OnceFunc(func() {
+	held, release := make(chan struct{}), make(chan struct{})
+	r.dev.Script(mock.Fault{Op: mock.OpEventRecord, Nth: 1, Hook: func() {
 		close(held)
 		<-release
-	})
-	dev.Script(mock.Fault{Op: mock.OpEventRecord, Nth: 1, Hook: once})
-	var early profiler.Measurement
-	slow.Lock()
-	go func() {
-		defer slow.Unlock()
-		early = tr.Stop(first) // is taken first, and recorded last
-	}()
+	}})
+	early := make(chan profiler.Measurement)
+	go func() { early <- tr.Stop(first) }() // takes its place first, and is recorded last
 	<-held
-	late := tr.Stop(second)
-	s := span(t, late)
-	time.Sleep(5 * time.Millisecond)
+	s := span(t, tr.Stop(second))
 	require.Equal(t, uint64(1), r.prof.Stats().Pending)
 	r.work(t, time.Millisecond)
 	close(release)
-	slow.Lock()
-	require.Greater(t, span(t, early).Duration, s.Duration)
-	slow.Unlock()
+	require.GreaterOrEqual(t, span(t, <-early).Duration, s.Duration+time.Millisecond)
+}
+
+// While one record hangs in the driver, every later window has to be asked about
+// on its own.
+func TestHarvestGoesOnBehindAHangingRecord(t *testing.T) {
+	r := newRig(t, []mock.Option{mock.Ideal()})
+	tr := r.track(t, "w")
+	first := open(t, tr)
+	var windows []profiler.Window
+	eventually(t, func() bool { // more than are prepared at first
+		for len(windows) < 300 {
+			w := tr.Start()
+			if w.Err() != nil {
+				return false
+			}
+			windows = append(windows, w)
+		}
+		return true
+	})
+	held, release := make(chan struct{}), make(chan struct{})
+	r.dev.Script(mock.Fault{Op: mock.OpEventRecord, Nth: 1, Hook: func() {
+		close(held)
+		<-release
+	}})
+	early := make(chan profiler.Measurement)
+	go func() { early <- tr.Stop(first) }()
+	<-held
+	r.work(t, time.Second)
+	var ms []profiler.Measurement
+	for _, w := range windows {
+		ms = append(ms, tr.Stop(w))
+	}
+	r.sync(t)
+	for _, m := range ms {
+		span(t, m)
+	}
+	close(release)
+	span(t, <-early)
 }

@@ -46,7 +46,7 @@ const (
 type window[E any] struct {
 	own   [2]stamp[E]
 	index int32
-	made  bool // own holds live events; housekeeping's alone
+	made  bool // own holds live events
 
 	_ [64]byte
 
@@ -90,7 +90,9 @@ type stream[E any, S comparable] struct {
 	dead      bool // no track left; reaped when nothing is pending
 	ended     bool // the profiler is closed
 	growing   bool
-	lost      int // windows whose spoilt events could not be replaced
+	spoilt    []*window[E] // whose events have to be replaced
+	mending   int          // windows taken out of spoilt, being seen to
+	lost      int          // windows whose events could not be replaced
 }
 
 // streamShift is where the number of a stream stands in its windows' IDs: each
@@ -235,10 +237,45 @@ func (s *stream[E, S]) done(w *window[E]) {
 func (s *stream[E, S]) recycle(w *window[E]) {
 	if w.own[0].spoilt || w.own[1].spoilt {
 		w.state = windowZombie
-		s.engine.respoil(s, w)
+		if s.spoilt = append(s.spoilt, w); len(s.spoilt) == 1 {
+			s.engine.wantMending(s)
+		}
 		return
 	}
 	s.push(w)
+}
+
+// mend replaces the events of spoilt windows. A stream without tracks is left as
+// it is: it is freed as a whole, or mended when a track takes it over.
+func (s *stream[E, S]) mend() {
+	e := s.engine
+	s.mu.Lock()
+	var todo []*window[E]
+	if !s.dead {
+		todo, s.spoilt = s.spoilt, nil
+	}
+	s.mending += len(todo)
+	s.mu.Unlock()
+	for _, w := range todo {
+		e.destroyStamps(w)
+		err := errClosed
+		if e.refuse() == nil {
+			if err = e.newStamps(w); err != nil {
+				e.noteFailure(err)
+			}
+		}
+		if err != nil {
+			e.unreserve(1)
+		}
+		s.mu.Lock()
+		s.mending--
+		if err == nil {
+			s.push(w)
+		} else {
+			s.lost++
+		}
+		s.mu.Unlock()
+	}
 }
 
 // start implements lane.

@@ -17,7 +17,8 @@ type Backend[E any, S comparable] struct {
 
 	// Second gives another device of the same vendor, or another instance of
 	// it, for the rules about handles that meet the wrong device. It is called
-	// right after Open. Without it these rules use the two sides of Erase.
+	// right after Open. Without it foreign handles are only tried through Erase,
+	// as those of a second erasure.
 	Second func(t testing.TB) events.EventApi[E, S]
 
 	// Work queues something that keeps the stream busy for at least d by the

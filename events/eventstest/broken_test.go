@@ -168,6 +168,15 @@ func breakers() []breaker {
 				return d.EventRecord(e, s)
 			}}
 		}},
+		{name: "re-recorded on the old stream", rule: "rerecord-replaces", flaw: func(d *mock.Device, _ testing.TB) flaws {
+			var first sync.Map
+			return flaws{record: func(e mock.Event, s mock.Stream) error {
+				if old, again := first.LoadOrStore(e, s); again {
+					s = old.(mock.Stream)
+				}
+				return d.EventRecord(e, s)
+			}}
+		}},
 
 		{name: "always complete", rule: "query-pending", flaw: func(d *mock.Device, _ testing.TB) flaws {
 			return flaws{query: func(e mock.Event) (bool, error) { _, err := d.EventQuery(e); return err == nil, err }}

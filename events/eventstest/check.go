@@ -370,6 +370,7 @@ func (c *check[E, S]) until(holds func() bool) bool {
 				return false
 			}
 			c.advance(step)
+			time.Sleep(time.Microsecond) // goroutines of the backend take real time
 		}
 		return true
 	}

@@ -4,8 +4,8 @@ package eventstest
 // a rule stands on comes before it.
 func rules[E any, S comparable]() []rule[E, S] {
 	return []rule[E, S]{
-		{Rule{"work", "The suite must have something to keep a stream busy with: Work, or the Scratch or Gate ability"}, workGiven[E, S]},
 		{Rule{"backend-name", "Backend must always give the same name, of lower-case letters, digits, '-' and '_'"}, backendName[E, S]},
+		{Rule{"work", "The suite must have something to keep a stream busy with: Work, or the Scratch or Gate ability"}, workGiven[E, S]},
 		{Rule{"new-handles", "EventCreate and StreamCreateNonBlocking must make a new handle each time"}, newHandles[E, S]},
 		{Rule{"zero-handles", "A zero handle must be ErrInvalid in every method, and no method may panic"}, zeroHandles[E, S]},
 

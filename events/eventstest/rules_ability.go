@@ -2,6 +2,7 @@ package eventstest
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"example.com/devevents/events"
@@ -128,17 +129,19 @@ func abilitiesWork[E any, S comparable](c *check[E, S]) {
 func abilitiesStable[E any, S comparable](c *check[E, S]) {
 	e, s := c.complete(), c.stream()
 	offers := func() string {
-		text := ""
+		var list []string
 		for _, a := range c.abilities(e, s) {
-			text += fmt.Sprintf("%s: %v, ", a.name, a.offered)
+			if a.offered {
+				list = append(list, a.name)
+			}
 		}
-		return text
+		return strings.Join(list, ", ")
 	}
 	first := offers()
 	c.complete()
 	for range 3 {
 		if again := offers(); again != first {
-			c.failf("First: %s\nlater: %s.", first, again)
+			c.failf("At first the backend offers %s; later %s.", first, again)
 		}
 	}
 }

@@ -28,7 +28,9 @@ func backendName[E any, S comparable](c *check[E, S]) {
 	if !regexp.MustCompile(`^[a-z0-9_-]+$`).MatchString(name) {
 		c.failf("Backend gave %q.", name)
 	}
-	c.complete()
+	if e, err := c.api.EventCreate(); err == nil {
+		c.must(c.api.EventDestroy(e), "EventDestroy")
+	}
 	if again := c.api.Backend(); again != name {
 		c.failf("Backend gave %q first and %q later.", name, again)
 	}
@@ -152,6 +154,7 @@ func rerecordReplaces[E any, S comparable](c *check[E, S]) {
 	c.await(e)
 	c.held(func(h *hold[E, S]) {
 		c.record(e, h.stream)
+		c.settle()
 		if c.isReached(e) {
 			c.failf("An event was reached, recorded again on a stream that is held back, and still counts as reached.")
 		}

@@ -71,9 +71,9 @@ func sound() map[string]Backend[mock.Event, mock.Stream] {
 	none := auto(mock.Without(^mock.Feature(0)))
 	none.Work = work
 	list["auto, no ability"] = none
-	real := simulated(itself, isDevice, mock.Without(mock.FeatureGate, mock.FeatureScratch))
-	real.Work = work
-	list["real time, own work"] = real
+	own := simulated(itself, isDevice, mock.Without(mock.FeatureGate, mock.FeatureScratch))
+	own.Work = work
+	list["real time, own work"] = own
 	return list
 }
 

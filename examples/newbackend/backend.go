@@ -24,15 +24,20 @@ type Toy struct {
 
 // Event and Stream are handles: small values, the zero value invalid.
 type (
-	Event  struct{ p *event }
-	Stream struct{ p *stream }
+	Event  struct{ *event }
+	Stream struct{ *stream }
 )
 
-type event struct {
-	toy *Toy
-
+// life is what both kinds know of themselves.
+type life struct {
+	toy  *Toy
+	live *atomic.Int64
 	mu   sync.Mutex
 	dead bool
+}
+
+type event struct {
+	life
 	last *stamp // of the last record, nil if there is none or it failed
 }
 
@@ -44,12 +49,23 @@ type stamp struct {
 }
 
 type stream struct {
-	toy *Toy
-
-	mu      sync.Mutex
-	dead    bool
+	life
 	running bool
 	queue   []func()
+}
+
+func (e Event) handle() *life {
+	if e.event == nil {
+		return nil
+	}
+	return &e.life
+}
+
+func (s Stream) handle() *life {
+	if s.stream == nil {
+		return nil
+	}
+	return &s.life
 }
 
 // Open gives toy device number ordinal. Version 1 of the imagined library has
@@ -94,52 +110,67 @@ func refuse(call, what string, kind error) error {
 	return fmt.Errorf("toy: %s: %s: %w", call, what, kind)
 }
 
-// lock checks an event and leaves it locked unless there is an error. Only
-// EventDestroy takes a destroyed one.
-func (t *Toy) lock(call, which string, e Event) error {
+// own checks that a handle is one of this device.
+func (t *Toy) own(call, what string, h *life) error {
 	switch {
-	case e.p == nil:
-		return refuse(call, which+" is the zero Event", events.ErrInvalid)
-	case e.p.toy != t:
-		return refuse(call, which+" is another device's", events.ErrDeviceMismatch)
+	case h == nil:
+		return refuse(call, what+" is a zero handle", events.ErrInvalid)
+	case h.toy != t:
+		return refuse(call, what+" is another device's", events.ErrDeviceMismatch)
 	}
-	e.p.mu.Lock()
-	if e.p.dead {
-		e.p.mu.Unlock()
-		return refuse(call, which, events.ErrDestroyed)
+	return nil
+}
+
+// lock checks that a handle can be used, and leaves it locked if so.
+func (t *Toy) lock(call, what string, h *life) error {
+	if err := t.own(call, what, h); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	if h.dead {
+		h.mu.Unlock()
+		return refuse(call, what, events.ErrDestroyed)
+	}
+	return nil
+}
+
+// destroy needs to wait for nobody: who waits for an event holds its stamp, and
+// what is queued on a stream still runs.
+func (t *Toy) destroy(call, what string, h *life) error {
+	if err := t.own(call, what, h); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.dead {
+		h.dead = true
+		h.live.Add(-1)
 	}
 	return nil
 }
 
 // recorded gives the last record of an event.
-func (t *Toy) recorded(call, which string, e Event) (*stamp, error) {
-	if err := t.lock(call, which, e); err != nil {
+func (t *Toy) recorded(call, what string, e Event) (*stamp, error) {
+	if err := t.lock(call, what, e.handle()); err != nil {
 		return nil, err
 	}
-	defer e.p.mu.Unlock()
-	if e.p.last == nil {
-		return nil, refuse(call, which+" has no record; record it first", events.ErrNotRecorded)
+	defer e.mu.Unlock()
+	if e.last == nil {
+		return nil, refuse(call, what+" has no record; record it first", events.ErrNotRecorded)
 	}
-	return e.p.last, nil
+	return e.last, nil
 }
 
 // enqueue puts work on a stream and sees to it that somebody does it.
 func (t *Toy) enqueue(call string, s Stream, work func()) error {
-	switch {
-	case s.p == nil:
-		return refuse(call, "the zero Stream", events.ErrInvalid)
-	case s.p.toy != t:
-		return refuse(call, "the stream is another device's", events.ErrDeviceMismatch)
+	if err := t.lock(call, "the stream", s.handle()); err != nil {
+		return err
 	}
-	s.p.mu.Lock()
-	defer s.p.mu.Unlock()
-	if s.p.dead {
-		return refuse(call, "the stream", events.ErrDestroyed)
-	}
-	s.p.queue = append(s.p.queue, work)
-	if !s.p.running {
-		s.p.running = true
-		go s.p.run()
+	defer s.mu.Unlock()
+	s.queue = append(s.queue, work)
+	if !s.running {
+		s.running = true
+		go s.run()
 	}
 	return nil
 }
@@ -170,38 +201,26 @@ func (t *Toy) Sleep(s Stream, d time.Duration) error {
 // EventCreate implements events.EventApi.
 func (t *Toy) EventCreate() (Event, error) {
 	t.liveEvents.Add(1)
-	return Event{&event{toy: t}}, nil
+	return Event{&event{life: life{toy: t, live: &t.liveEvents}}}, nil
 }
 
-// EventDestroy implements events.EventApi. Who waits for the event holds its
-// stamp and not the event, so there is nothing to wait for.
-func (t *Toy) EventDestroy(e Event) error {
-	if e.p != nil && e.p.toy == t {
-		e.p.mu.Lock()
-		defer e.p.mu.Unlock()
-		if !e.p.dead {
-			e.p.dead = true
-			t.liveEvents.Add(-1)
-		}
-		return nil
-	}
-	return t.lock("EventDestroy", "the event", e)
-}
+// EventDestroy implements events.EventApi.
+func (t *Toy) EventDestroy(e Event) error { return t.destroy("EventDestroy", "the event", e.handle()) }
 
 // EventRecord implements events.EventApi.
 func (t *Toy) EventRecord(e Event, s Stream) error {
-	if err := t.lock("EventRecord", "the event", e); err != nil {
+	if err := t.lock("EventRecord", "the event", e.handle()); err != nil {
 		return err
 	}
-	defer e.p.mu.Unlock()
-	e.p.last = nil // what fails below leaves no stale record
+	defer e.mu.Unlock()
+	e.last = nil // what fails below leaves no stale record
 	next := &stamp{reached: make(chan struct{})}
 	err := t.enqueue("EventRecord", s, func() {
 		next.at = time.Since(t.epoch)
 		close(next.reached)
 	})
 	if err == nil {
-		e.p.last = next
+		e.last = next
 	}
 	return err
 }
@@ -236,25 +255,22 @@ func (s *stamp) isReached() bool {
 // EventElapsed implements events.EventApi.
 func (t *Toy) EventElapsed(start, end Event) (time.Duration, error) {
 	var at [2]time.Duration
-	for i, side := range []struct {
-		name  string
-		event Event
-	}{{"the start event", start}, {"the end event", end}} {
-		last, err := t.recorded("EventElapsed", side.name, side.event)
+	for i, e := range []Event{start, end} {
+		what := []string{"the start event", "the end event"}[i]
+		last, err := t.recorded("EventElapsed", what, e)
 		if err != nil {
 			return 0, err
 		}
 		if !last.isReached() {
-			return 0, refuse("EventElapsed", side.name+" is pending; wait for it first", events.ErrNotReady)
+			return 0, refuse("EventElapsed", what+" is pending; wait for it first", events.ErrNotReady)
 		}
 		at[i] = last.at
 	}
-	span := at[1] - at[0]
-	if span < 0 {
+	if at[1] < at[0] {
 		t.clamped.Add(1)
-		span = 0
+		return 0, nil
 	}
-	return span, nil
+	return at[1] - at[0], nil
 }
 
 // StreamWaitEvent implements events.EventApi. The seam would allow an event of
@@ -280,19 +296,10 @@ func (t *Toy) StreamSynchronize(s Stream) error {
 // StreamCreateNonBlocking implements events.EventApi.
 func (t *Toy) StreamCreateNonBlocking() (Stream, error) {
 	t.liveStreams.Add(1)
-	return Stream{&stream{toy: t}}, nil
+	return Stream{&stream{life: life{toy: t, live: &t.liveStreams}}}, nil
 }
 
-// StreamDestroy implements events.EventApi. What is queued still runs.
+// StreamDestroy implements events.EventApi.
 func (t *Toy) StreamDestroy(s Stream) error {
-	if s.p == nil || s.p.toy != t {
-		return t.enqueue("StreamDestroy", s, nil) // which refuses it
-	}
-	s.p.mu.Lock()
-	defer s.p.mu.Unlock()
-	if !s.p.dead {
-		s.p.dead = true
-		t.liveStreams.Add(-1)
-	}
-	return nil
+	return t.destroy("StreamDestroy", "the stream", s.handle())
 }

@@ -83,9 +83,17 @@ func (d *dev) destroyed(op Op, kind string) error {
 	return fmt.Errorf("%s: %s: %s was already %w", d.lib.table.Backend, d.lib.name(op), kind, events.ErrDestroyed)
 }
 
+// unsupported says what is missing: the function, or what it cannot work without.
 func (d *dev) unsupported(op Op) error {
-	return fmt.Errorf("%s: %w: %s is not in %s (version %s)", d.lib.table.Backend, events.ErrUnsupported,
-		d.lib.name(op), d.lib.runtime.Path(), d.lib.versionText(d.lib.version.runtime))
+	why := d.lib.name(op) + " cannot be used without others that are"
+	switch {
+	case d.lib.name(op) == "":
+		why = "a function for this is"
+	case !d.lib.has1(op):
+		why = d.lib.name(op) + " is"
+	}
+	return fmt.Errorf("%s: %w: %s not in %s (version %s)", d.lib.table.Backend, events.ErrUnsupported,
+		why, d.lib.runtime.Path(), d.lib.versionText(d.lib.version.runtime))
 }
 
 func (d *dev) notRecorded(op Op) error {

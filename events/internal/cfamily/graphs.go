@@ -45,8 +45,8 @@ func (d Device[V]) CaptureEnd(stream Stream[V]) (events.Graph[Stream[V]], error)
 
 // EventRecordExternal implements events.Graphs.
 func (d Device[V]) EventRecordExternal(event Event[V], stream Stream[V]) error {
-	if d.dev != nil && !d.lib.has1(OpEventRecordExt) {
-		return d.unsupported(OpEventRecordExt)
+	if err := d.needs((*lib).graphable, OpEventRecordExt); err != nil {
+		return err
 	}
 	e := event.life
 	if e == nil || e.dev != d.dev || stream.dev != d.dev {
@@ -63,11 +63,11 @@ func (d Device[V]) EventRecordExternal(event Event[V], stream Stream[V]) error {
 
 // graphCall is a runtime call on a stream.
 func (d Device[V]) graphCall(op Op, stream Stream[V], call func(f *frame) int32) error {
-	if err := stream.check(d.dev); err != nil {
+	if err := d.needs((*lib).graphable, op); err != nil {
 		return err
 	}
-	if !d.lib.has1(op) {
-		return d.unsupported(op)
+	if err := stream.check(d.dev); err != nil {
+		return err
 	}
 	if s := stream.life; s != nil {
 		count(s, nil)

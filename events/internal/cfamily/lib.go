@@ -33,6 +33,31 @@ func (l *lib) has(ops ...Op) bool {
 	return !slices.ContainsFunc(ops, func(op Op) bool { return l.fn[op] == 0 })
 }
 
+// canSwitch: a device's context can be made current, or where there are no
+// contexts, the device.
+func (l *lib) canSwitch() bool {
+	return l.has(OpContextGet, OpContextSet, OpPrimaryRetain) || l.has(OpGetDevice, OpSetDevice)
+}
+
+// What each ability needs, for Offers and for its methods alike.
+
+func (l *lib) scratchable() bool { return l.canSwitch() && l.has(OpMalloc, OpFree, OpMemset, OpCopy) }
+
+func (l *lib) spinnable() bool {
+	return l.scratchable() && l.pinned() && l.table.SpinProgram != "" && l.has(OpModuleLoad, OpModuleFunction, OpLaunch)
+}
+
+func (l *lib) gateable() bool { return l.pinned() && l.has(OpWaitValue) }
+
+// pinned: host memory that the device can reach.
+func (l *lib) pinned() bool {
+	return l.canSwitch() && l.has(OpHostAlloc, OpHostAddress, OpHostFree)
+}
+
+func (l *lib) graphable() bool {
+	return l.has(OpCaptureBegin, OpCaptureEnd, OpGraphInstance, OpGraphLaunch, OpGraphExecFree, OpGraphFree, OpEventRecordExt)
+}
+
 func (l *lib) has1(op Op) bool { return l.fn[op] != 0 }
 
 func (l *lib) frame() *frame     { return l.frames.Get().(*frame) }
@@ -107,6 +132,13 @@ func open(t *Table, o options) (*lib, error) {
 	}
 	l.runtime = found
 	l.pin = l.devices > 1 || t.AlwaysPin
+	if l.pin && !l.canSwitch() {
+		return nil, &events.UnavailableError{
+			Backend: t.Backend, Cause: events.CauseDriverMissing, Path: found.Path(), Version: l.version.runtime,
+			Detail: fmt.Sprintf("%d devices are visible, and the functions that switch between them are missing: the driver library was not found", l.devices),
+			Advice: "name the driver library with " + t.Driver.Env + ", or make one device visible",
+		}
+	}
 	l.lastError = l.has(OpLastErrorPeek, OpLastErrorClear)
 	return l, nil
 }

@@ -189,11 +189,11 @@ func (d Device[V]) Offers(ability any) bool {
 	case *events.CaptureAsker[Stream[V]]:
 		return l.has(OpCapturing)
 	case *events.Gate[Stream[V]]:
-		return l.has(OpWaitValue, OpHostAlloc, OpHostAddress)
+		return l.gateable()
 	case *events.Scratch[Stream[V]]:
-		return l.has(OpMalloc, OpFree, OpMemset, OpCopy)
+		return l.scratchable()
 	case *events.Graphs[Event[V], Stream[V]]:
-		return l.has(OpCaptureBegin, OpCaptureEnd, OpGraphInstance, OpGraphLaunch, OpGraphExecFree, OpGraphFree, OpEventRecordExt)
+		return l.graphable()
 	}
 	return true
 }

@@ -40,7 +40,7 @@ func (d *dev) driverOp(op Op, call func(f *frame) int32) error {
 	if d == nil {
 		return errNotLoaded
 	}
-	if !d.lib.has1(op) {
+	if !d.lib.has1(op) || !d.lib.canSwitch() {
 		return d.unsupported(op)
 	}
 	if fault := d.fault.Load(); fault != nil {
@@ -50,8 +50,23 @@ func (d *dev) driverOp(op Op, call func(f *frame) int32) error {
 	return d.failed(op, code)
 }
 
+// needs refuses what belongs to an ability that the library lacks as a whole, so
+// that a method never works where its ability is not offered.
+func (d *dev) needs(offered func(*lib) bool, op Op) error {
+	switch {
+	case d == nil:
+		return errNotLoaded
+	case !offered(d.lib):
+		return d.unsupported(op)
+	}
+	return nil
+}
+
 // ScratchAlloc implements events.Scratch.
 func (d *dev) ScratchAlloc(bytes int64) (events.Buffer, error) {
+	if err := d.needs((*lib).scratchable, OpMalloc); err != nil {
+		return events.Buffer{}, err
+	}
 	if bytes <= 0 {
 		return events.Buffer{}, fmt.Errorf("%w: a buffer of %d bytes", events.ErrInvalid, bytes)
 	}
@@ -70,6 +85,9 @@ func (d *dev) ScratchAlloc(bytes int64) (events.Buffer, error) {
 
 // ScratchFree implements events.Scratch.
 func (d *dev) ScratchFree(buffer events.Buffer) error {
+	if err := d.needs((*lib).scratchable, OpFree); err != nil {
+		return err
+	}
 	if buffer.Address == 0 {
 		return fmt.Errorf("%w: zero buffer", events.ErrInvalid)
 	}
@@ -85,6 +103,9 @@ func checkRange(name string, buffer events.Buffer, bytes int64) error {
 
 // ScratchMemset implements events.Scratch.
 func (d Device[V]) ScratchMemset(buffer events.Buffer, value byte, bytes int64, stream Stream[V]) error {
+	if err := d.needs((*lib).scratchable, OpMemset); err != nil {
+		return err
+	}
 	if err := checkRange("buffer", buffer, bytes); err != nil {
 		return err
 	}
@@ -95,6 +116,9 @@ func (d Device[V]) ScratchMemset(buffer events.Buffer, value byte, bytes int64, 
 
 // ScratchCopy implements events.Scratch.
 func (d Device[V]) ScratchCopy(dst, src events.Buffer, bytes int64, stream Stream[V]) error {
+	if err := d.needs((*lib).scratchable, OpCopy); err != nil {
+		return err
+	}
 	if err := checkRange("destination", dst, bytes); err != nil {
 		return err
 	}
@@ -173,7 +197,7 @@ func (d Device[V]) prepare() error {
 			return fmt.Errorf("pinned memory for scratch work: %w", err)
 		}
 	}
-	if s.kernel != 0 || d.lib.table.SpinProgram == "" || !d.lib.has(OpModuleLoad, OpModuleFunction, OpLaunch) {
+	if s.kernel != 0 || !d.lib.spinnable() {
 		return nil
 	}
 	if err := d.loadKernel(); err != nil {
@@ -224,6 +248,9 @@ func (d Device[V]) loadKernel() error {
 
 // ScratchSpin implements events.Scratch.
 func (d Device[V]) ScratchSpin(length time.Duration, stream Stream[V]) (events.Spin, error) {
+	if err := d.needs((*lib).spinnable, OpLaunch); err != nil {
+		return nil, err
+	}
 	if length <= 0 || length > maxSpin {
 		return nil, fmt.Errorf("%w: a spin of %v; more than 0 and at most %v", events.ErrInvalid, length, maxSpin)
 	}
@@ -233,9 +260,6 @@ func (d Device[V]) ScratchSpin(length time.Duration, stream Stream[V]) (events.S
 	s := &d.scratch
 	s.mu.Lock()
 	err := d.prepare()
-	if err == nil && s.kernel == 0 {
-		err = d.unsupported(OpLaunch)
-	}
 	var mine *spin
 	if err == nil {
 		mine, err = s.claim()
@@ -311,14 +335,14 @@ const (
 
 // GateClose implements events.Gate.
 func (d Device[V]) GateClose(stream Stream[V], watchdog time.Duration) (events.GateHandle, error) {
+	if err := d.needs((*lib).gateable, OpWaitValue); err != nil {
+		return nil, err
+	}
 	if watchdog <= 0 {
 		return nil, fmt.Errorf("%w: a gate needs a watchdog, not %v", events.ErrInvalid, watchdog)
 	}
 	if err := stream.check(d.dev); err != nil {
 		return nil, err
-	}
-	if !d.lib.has1(OpWaitValue) {
-		return nil, d.unsupported(OpWaitValue)
 	}
 	s := &d.scratch
 	s.mu.Lock()

@@ -151,23 +151,40 @@ const (
 	holdingSpin  = 400 * time.Millisecond
 )
 
+// spin queues work of a known length. Where the backend has none, the error is
+// errNoSpin.
+func (e *env[E, S]) spin(length time.Duration, stream S) (events.Spin, error) {
+	if e.scratch == nil {
+		return nil, errNoSpin
+	}
+	spin, err := e.scratch.ScratchSpin(length, stream)
+	switch {
+	case errors.Is(err, events.ErrUnsupported):
+		return nil, errNoSpin
+	case err != nil:
+		return nil, fmt.Errorf("queueing work: %w", err)
+	}
+	return spin, nil
+}
+
 // hold keeps a stream from going on until release is called, which says with
 // ErrExpired that the stream went on before. It may be called more than once.
+// Where the backend cannot do that, the error is errNoHold.
 func (e *env[E, S]) hold(stream S) (release func() error, err error) {
 	if e.gate != nil {
 		h, err := e.gate.GateClose(stream, gateWatchdog)
 		if err == nil {
 			return h.Open, nil
 		}
-		if !errors.Is(err, events.ErrUnsupported) || e.scratch == nil {
+		if !errors.Is(err, events.ErrUnsupported) {
 			return nil, fmt.Errorf("holding the stream back: %w", err)
 		}
 	}
-	if e.scratch == nil {
+	spin, err := e.spin(holdingSpin, stream)
+	switch {
+	case errors.Is(err, errNoSpin):
 		return nil, errNoHold
-	}
-	spin, err := e.scratch.ScratchSpin(holdingSpin, stream)
-	if err != nil {
+	case err != nil:
 		return nil, fmt.Errorf("holding the stream back: %w", err)
 	}
 	return func() error {
@@ -178,5 +195,54 @@ func (e *env[E, S]) hold(stream S) (release func() error, err error) {
 	}, nil
 }
 
-// errNoHold skips a check, or a part of one.
-var errNoHold = skipf("the backend can neither hold a stream back (Gate) nor keep it busy (Scratch)")
+// Each skips a check, or a part of one.
+var (
+	errNoSpin = skipf("the backend cannot queue work of a known length (Scratch with ScratchSpin)")
+	errNoHold = skipf("the backend can neither hold a stream back (Gate) nor keep it busy (Scratch with ScratchSpin)")
+)
+
+// limited bounds what must come soon, so that what never comes is a failure of
+// the check and not the end of the run.
+func (e *env[E, S]) limited() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(e.ctx, patience)
+}
+
+const patience = 5 * time.Second
+
+// clock reads the host's clock that the device's is to be compared with. A
+// simulated one counts from origin.
+func (e *env[E, S]) clock(origin time.Time) func() time.Time {
+	if e.host == nil {
+		return time.Now
+	}
+	return func() time.Time { return origin.Add(time.Duration(e.host())) }
+}
+
+// alive is what the backend counts, nothing where it does not count.
+func (e *env[E, S]) alive() events.Stats {
+	if e.stats == nil {
+		return events.Stats{}
+	}
+	return e.stats.EventStats()
+}
+
+// noneLeft fails if more is alive than before, and says nothing where nobody
+// counts.
+func (e *env[E, S]) noneLeft(before events.Stats) error {
+	if e.stats == nil {
+		e.measured("the backend does not count what is alive")
+		return nil
+	}
+	after, err := e.settled(before)
+	if err != nil {
+		return err
+	}
+	more := after.LiveEvents - before.LiveEvents
+	e.number("live_events_delta", float64(more))
+	e.measured("%d more events alive than before", more)
+	if more != 0 || after.LiveStreams != before.LiveStreams {
+		return fmt.Errorf("%d events and %d streams were alive before, and %d and %d are afterwards",
+			before.LiveEvents, before.LiveStreams, after.LiveEvents, after.LiveStreams)
+	}
+	return nil
+}

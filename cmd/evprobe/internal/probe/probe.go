@@ -131,6 +131,7 @@ type device[E any, S comparable] struct {
 	gate    events.Gate[S]
 	scratch events.Scratch[S]
 	graphs  events.Graphs[E, S]
+	host    func() int64 // the host's clock where it is simulated too, else nil
 
 	prepared sync.Once
 	before   events.Stats  // at the start, where stats is there
@@ -150,6 +151,9 @@ func (d *device[E, S]) prepare() {
 	d.gate, _ = events.Ability[events.Gate[S]](api)
 	d.scratch, _ = events.Ability[events.Scratch[S]](api)
 	d.graphs, _ = events.Ability[events.Graphs[E, S]](api)
+	if simulated, ok := events.Ability[events.HostClocker](api); ok {
+		d.host = simulated.HostClock()
+	}
 	if d.stats != nil {
 		d.before = d.stats.EventStats()
 	}

@@ -23,11 +23,9 @@ func checkRecordWait[E any, S comparable](e *env[E, S]) error {
 			return err
 		}
 		began := time.Now()
-		var spin events.Spin
-		if e.scratch != nil {
-			if spin, err = e.scratch.ScratchSpin(length, stream); err != nil {
-				return fmt.Errorf("queueing work: %w", err)
-			}
+		spin, err := e.spin(length, stream)
+		if err != nil && !errors.Is(err, errNoSpin) {
+			return err
 		}
 		if err := e.recordAndWait(event, stream); err != nil {
 			return err
@@ -45,18 +43,11 @@ func checkRecordWait[E any, S comparable](e *env[E, S]) error {
 		if spin == nil {
 			continue
 		}
-		busy, err := spin.Measured()
-		if errors.Is(err, events.ErrNotReady) {
-			return fmt.Errorf("the wait returned after %v, while the work of %v before the event was still running", waited, length)
-		}
+		late, err := overtime(spin, length, waited)
 		if err != nil {
-			return fmt.Errorf("asking the device's timer: %w", err)
+			return err
 		}
-		// A device may run a little fast or slow against the host, not by a hundredth.
-		if waited < busy-busy/100 {
-			return fmt.Errorf("the wait returned after %v, and the work before the event took %v", waited, busy)
-		}
-		over = append(over, waited-busy)
+		over = append(over, late)
 	}
 	e.count("waits", rounds)
 	if over == nil {
@@ -70,6 +61,22 @@ func checkRecordWait[E any, S comparable](e *env[E, S]) error {
 	return nil
 }
 
+// overtime is how much longer a wait took than the work that it was for.
+func overtime(spin events.Spin, length, waited time.Duration) (time.Duration, error) {
+	busy, err := spin.Measured()
+	if errors.Is(err, events.ErrNotReady) {
+		return 0, fmt.Errorf("the wait returned after %v, while the work of %v before the event was still running", waited, length)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("asking the device's timer: %w", err)
+	}
+	// A device may run a little fast or slow against the host, not by a hundredth.
+	if waited < busy-busy/100 {
+		return 0, fmt.Errorf("the wait returned after %v, and the work before the event took %v", waited, busy)
+	}
+	return waited - busy, nil
+}
+
 const (
 	workRounds    = 50
 	workTolerance = 5 * time.Microsecond
@@ -80,9 +87,6 @@ const (
 var workLengths = []time.Duration{10 * time.Microsecond, 100 * time.Microsecond, time.Millisecond, 10 * time.Millisecond}
 
 func checkKnownWork[E any, S comparable](e *env[E, S]) error {
-	if e.scratch == nil {
-		return skipf("the backend cannot queue work of a known length (no Scratch)")
-	}
 	stream, evs, err := e.streamAndEvents(2)
 	if err != nil {
 		return err
@@ -123,13 +127,13 @@ func checkKnownWork[E any, S comparable](e *env[E, S]) error {
 // own timer.
 func (e *env[E, S]) knownWork(stream S, start, end E, length time.Duration) (span, timer time.Duration, err error) {
 	began := time.Now()
-	if _, err = e.scratch.ScratchSpin(leadIn, stream); err != nil {
+	if _, err = e.spin(leadIn, stream); err != nil {
 		return 0, 0, err
 	}
 	if err = e.EventRecord(start, stream); err != nil {
 		return 0, 0, err
 	}
-	spin, err := e.scratch.ScratchSpin(length, stream)
+	spin, err := e.spin(length, stream)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -384,7 +388,8 @@ func checkDrift[E any, S comparable](e *env[E, S]) error {
 	if err := e.at("first anchor"); err != nil {
 		return err
 	}
-	first, err := e.bestAnchor(evs[:tries], stream)
+	now := e.clock(time.Now())
+	first, err := e.bestAnchor(evs[:tries], stream, now)
 	if err != nil {
 		return err
 	}
@@ -394,7 +399,7 @@ func checkDrift[E any, S comparable](e *env[E, S]) error {
 	if err := e.at("second anchor"); err != nil {
 		return err
 	}
-	second, err := e.bestAnchor(evs[tries:], stream)
+	second, err := e.bestAnchor(evs[tries:], stream, now)
 	if err != nil {
 		return err
 	}
@@ -424,16 +429,16 @@ func checkDrift[E any, S comparable](e *env[E, S]) error {
 
 // bestAnchor records each event on an idle stream between two readings of the
 // host's clock, and keeps the one with the least time in between.
-func (e *env[E, S]) bestAnchor(evs []E, stream S) (best anchor[E], err error) {
+func (e *env[E, S]) bestAnchor(evs []E, stream S, now func() time.Time) (best anchor[E], err error) {
 	for i, v := range evs {
-		before := time.Now()
+		before := now()
 		if err := e.EventRecord(v, stream); err != nil {
 			return best, fmt.Errorf("recording an anchor: %w", err)
 		}
 		if err := e.untilReached(v); err != nil {
 			return best, fmt.Errorf("waiting for an anchor: %w", err)
 		}
-		width := time.Since(before)
+		width := now().Sub(before)
 		if i == 0 || width < best.width {
 			best = anchor[E]{event: v, middle: before.Add(width / 2), width: width}
 		}

@@ -1,0 +1,128 @@
+package profiler_test
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/devevents/events/mock"
+	"example.com/devevents/profiler"
+)
+
+// At most 100 mallocs in 100,000 windows, with the harvester at work: what is
+// allocated per batch is there, what were allocated per window is not.
+func TestStartAndStopDoNotAllocate(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates")
+	}
+	nothing := profiler.SinkFunc(func([]profiler.Span) error { return nil })
+	const windows = 100_000
+	for name, x := range map[string]struct {
+		opts []profiler.Option
+		most uint64
+		run  func(r *rig, tr *profiler.Track)
+	}{
+		"track":     {nil, 100, func(_ *rig, tr *profiler.Track) { tr.Stop(tr.Start()) }},
+		"by stream": {nil, 100, func(r *rig, _ *profiler.Track) { r.prof.Stop(r.stream, r.prof.Start(r.stream)) }},
+		"lap": {nil, 100, func(_ *rig, tr *profiler.Track) {
+			_, w := tr.Lap(tr.Start())
+			tr.Stop(w)
+		}},
+		"abandon": {nil, 100, func(_ *rig, tr *profiler.Track) { _ = tr.Abandon(tr.Start()) }},
+		"dropped": {[]profiler.Option{profiler.WithWindows(1)}, 100, func(_ *rig, tr *profiler.Track) {
+			w := tr.Start()
+			tr.Stop(tr.Start())
+			tr.Stop(w)
+		}},
+		// A batch of spans is the sink's to keep: one allocation or a few for each.
+		"with a sink": {[]profiler.Option{profiler.WithSink(nothing)}, windows / 50, func(_ *rig, tr *profiler.Track) { tr.Stop(tr.Start()) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, []mock.Option{mock.Ideal(), mock.QueueLimit(0)}, append([]profiler.Option{profiler.WithWindows(2048)}, x.opts...)...)
+			tr := r.track(t, "w")
+			prepare(t, tr)
+			run := func() {
+				for i := range windows {
+					x.run(r, tr)
+					if i%100 == 0 { // more would only be dropped
+						for r.prof.Stats().Pending > 1000 {
+							runtime.Gosched()
+						}
+					}
+				}
+			}
+			run()
+			r.flushed(t)
+			require.LessOrEqual(t, mallocs(run), x.most)
+		})
+	}
+}
+
+// prepare makes the profiler prepare as many windows as it may.
+func prepare(t testing.TB, tr *profiler.Track) {
+	t.Helper()
+	var all []profiler.Window
+	eventually(t, func() bool {
+		for {
+			w := tr.Start()
+			if w.Err() != nil {
+				break
+			}
+			all = append(all, w)
+		}
+		before := len(all)
+		time.Sleep(5 * time.Millisecond)
+		w := tr.Start()
+		if w.Err() == nil {
+			all = append(all, w)
+		}
+		return len(all) == before
+	})
+	for _, w := range all {
+		require.NoError(t, tr.Abandon(w))
+	}
+}
+
+// On a fresh goroutine the stack grows within the calls, which must cost nothing
+// else.
+func TestStartAndStopDoNotAllocateOnFreshGoroutines(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates")
+	}
+	r := newRig(t, []mock.Option{mock.Ideal(), mock.QueueLimit(0)}, profiler.WithWindows(2048))
+	tr := r.track(t, "w")
+	prepare(t, tr)
+	run := func(goroutines, each int, step func()) func() {
+		return func() {
+			var wg sync.WaitGroup
+			for range goroutines {
+				wg.Add(1)
+				go func() {
+					defer wg.Done()
+					for range each {
+						step()
+					}
+				}()
+				wg.Wait()
+			}
+		}
+	}
+	window := func() { tr.Stop(tr.Start()) }
+	run(1000, 10, window)()
+	r.flushed(t)
+	empty := mallocs(run(1000, 10, func() {}))
+	require.LessOrEqual(t, mallocs(run(1000, 10, window)), empty+100)
+}
+
+func mallocs(f func()) uint64 {
+	runtime.GC()
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.Mallocs - before.Mallocs
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package profiler_test
+
+const raceDetector = false

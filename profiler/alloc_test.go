@@ -41,7 +41,8 @@ func TestStartAndStopDoNotAllocate(t *testing.T) {
 		"with a sink": {[]profiler.Option{profiler.WithSink(nothing)}, windows / 50, func(_ *rig, tr *profiler.Track) { tr.Stop(tr.Start()) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, []mock.Option{mock.Ideal(), mock.QueueLimit(0)}, append([]profiler.Option{profiler.WithWindows(2048)}, x.opts...)...)
+			r := rigOn(t, mock.NewDevice(mock.Ideal(), mock.QueueLimit(0)), // in real time
+				append([]profiler.Option{profiler.WithWindows(2048), profiler.WithAnchorInterval(time.Millisecond)}, x.opts...)...)
 			tr := r.track(t, "w")
 			prepare(t, tr)
 			run := func() {
@@ -92,7 +93,7 @@ func TestStartAndStopDoNotAllocateOnFreshGoroutines(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector allocates")
 	}
-	r := newRig(t, []mock.Option{mock.Ideal(), mock.QueueLimit(0)}, profiler.WithWindows(2048))
+	r := rigOn(t, mock.NewDevice(mock.Ideal(), mock.QueueLimit(0)), profiler.WithWindows(2048))
 	tr := r.track(t, "w")
 	prepare(t, tr)
 	run := func(goroutines, each int, step func()) func() {

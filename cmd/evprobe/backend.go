@@ -7,6 +7,7 @@ import (
 
 	"example.com/devevents/cmd/evprobe/internal/probe"
 	"example.com/devevents/events"
+	"example.com/devevents/events/cuda"
 )
 
 // backend is a way to a device.
@@ -20,6 +21,7 @@ type backend struct {
 func backends() []backend {
 	return []backend{
 		{name: "cuda", auto: true, open: openCUDA},
+		{name: "hip", auto: true, open: openHIP},
 		{name: "mock", open: openMock},
 	}
 }
@@ -44,6 +46,36 @@ func device[E any, S comparable](api events.EventApi[E, S], about probe.About, i
 		},
 		close: closing,
 	}
+}
+
+// vendorDevice is a device of a vendor's loaded library.
+type vendorDevice[E any, S comparable] interface {
+	events.EventApi[E, S]
+	Close() error
+}
+
+// deviceOf takes a device of a loaded library. The vendors' libraries describe
+// themselves in the same way.
+func deviceOf[E any, S comparable, D vendorDevice[E, S]](rt interface{ Device(i int) (D, error) }, info cuda.Info, ordinal int) (*opened, error) {
+	if ordinal >= len(info.Devices) {
+		u := noSuchDevice(info.Backend, ordinal, len(info.Devices))
+		u.Path, u.Version = info.Library, info.RuntimeVersion
+		return nil, u
+	}
+	dev, err := rt.Device(ordinal)
+	if err != nil {
+		return nil, err
+	}
+	about := probe.About{
+		Library:        &probe.Library{API: info.API, Path: info.Library, Driver: info.Driver},
+		Device:         ordinal,
+		DeviceCount:    len(info.Devices),
+		RuntimeVersion: info.RuntimeVersion,
+		RuntimeText:    info.RuntimeVersionText,
+		DriverVersion:  info.DriverVersion,
+		DriverText:     info.DriverVersionText,
+	}
+	return device(dev, about, info.Devices[ordinal], dev.Close), nil
 }
 
 // noSuchDevice answers for an ordinal that the backend does not have.

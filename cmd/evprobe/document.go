@@ -46,6 +46,7 @@ type requested struct {
 }
 
 type library struct {
+	API                string `json:"api"` // "runtime", or "driver" where that library is used directly
 	Path               string `json:"path"`
 	Driver             string `json:"driver"`
 	RuntimeVersion     int    `json:"runtime_version"`
@@ -86,7 +87,7 @@ func (d *document) setOpened(o *opened) {
 	d.Device = (*identity)(&o.identity)
 	if lib := o.about.Library; lib != nil {
 		d.Library = &library{
-			Path: lib.Path, Driver: lib.Driver,
+			API: lib.API, Path: lib.Path, Driver: lib.Driver,
 			RuntimeVersion: o.about.RuntimeVersion, RuntimeVersionText: o.about.RuntimeText,
 			DriverVersion: o.about.DriverVersion, DriverVersionText: o.about.DriverText,
 		}

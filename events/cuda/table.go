@@ -73,6 +73,7 @@ func runtimeTable() *cfamily.Table {
 			cfamily.OpErrorName:      rtOpt("cudaGetErrorName"),
 
 			cfamily.OpInit:           drv("cuInit"),
+			cfamily.OpBelowVersion:   drv("cuDriverGetVersion"),
 			cfamily.OpDeviceName:     drv("cuDeviceGetName"),
 			cfamily.OpDeviceUUID:     drv("cuDeviceGetUuid_v2"),
 			cfamily.OpExchangeMode:   drv("cuThreadExchangeStreamCaptureMode"),

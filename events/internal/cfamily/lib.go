@@ -111,7 +111,7 @@ func open(t *Table, o options) (*lib, error) {
 			if l.has(OpInit) {
 				call1(l.fn[OpInit], 0)
 			}
-			l.version.driver = l.askVersion(OpDriverVersion)
+			l.version.driver = l.askVersion(OpBelowVersion)
 		}
 	}
 

@@ -34,7 +34,8 @@ const (
 	OpDeviceName     // (char*, int32 length, int32 device)
 	OpDeviceUUID     // (16 bytes*, int32 device)
 	OpRuntimeVersion // (int32*)
-	OpDriverVersion  // (int32*)
+	OpDriverVersion  // (int32*), asked of the runtime
+	OpBelowVersion   // (int32*), asked of the driver library before a runtime is chosen
 	OpLastErrorPeek  // ()
 	OpLastErrorClear // ()
 	OpErrorName      // (int32) char const*

@@ -37,7 +37,7 @@ func TestEachCheckFailsOnABackendThatIsBrokenInItsWay(t *testing.T) {
 		{"garbage in the PCI bus id", "device", identity{mock.NewDevice(), events.Identity{Name: "x", PCIBusID: "0000:4E:00"}}, About{}, "PCI bus id"},
 		{"garbage in the UUID", "device", identity{mock.NewDevice(), events.Identity{Name: "x", UUID: "GPU-"}}, About{}, "not a UUID"},
 
-		{"destroy does nothing", "handles", leaks{mock.NewDevice()}, About{}, "events were alive before"},
+		{"destroy does nothing", "handles", leaks{mock.NewDevice()}, About{}, "streams were alive before"},
 		{"second destroy refused", "handles", strict{mock.NewDevice(), &sync.Map{}}, About{}, "time 2"},
 		{"pending event cannot be destroyed", "handles", scripted(mock.Fault{Op: mock.OpEventDestroy, Nth: 1001, Code: mock.CodeNotReady}), About{}, "has not reached"},
 		{"events run out", "handles", scripted(mock.Fault{Op: mock.OpEventCreate, Nth: 800, Code: mock.CodeOutOfMemory}), About{}, "making event 800 of 1000"},

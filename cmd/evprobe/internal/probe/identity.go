@@ -15,7 +15,7 @@ func checkLibrary[E any, S comparable](e *env[E, S]) error {
 	}
 	e.count("runtime_version", e.about.RuntimeVersion)
 	e.count("driver_version", e.about.DriverVersion)
-	e.measured("%s, runtime %s, driver %s", lib.Path, e.about.RuntimeText, e.about.DriverText)
+	e.measured("%s (%s API), runtime %s, driver %s", lib.Path, lib.API, e.about.RuntimeText, e.about.DriverText)
 	if e.about.RuntimeVersion <= 0 || e.about.DriverVersion <= 0 {
 		return fmt.Errorf("the library says runtime version %d and driver version %d", e.about.RuntimeVersion, e.about.DriverVersion)
 	}

@@ -77,10 +77,28 @@ func list[E any, S comparable]() []check[E, S] {
 			run:     checkCapture[E, S],
 		},
 		{
+			name:    "fence",
+			expect:  "a fence is reached when the work before it is done, not earlier; a wait can be given up, 100 others return, a stream that waits goes on after it, and nothing is left",
+			meaning: "whoever waits for a stream's work through a fence goes on too early, or hangs",
+			run:     checkFence[E, S],
+		},
+		{
+			name:    "profiler",
+			expect:  "windows nested round known work lie in each other as they were opened, read what the device's own timer says within 5us and the cost of the records inside, and none is lost or leaves anything behind",
+			meaning: "a profiler's windows on this device are not the time that the work in them took",
+			run:     checkProfiler[E, S],
+		},
+		{
 			name:    "drift",
 			expect:  "the device's clock and the host's differ in rate by less than 500ppm over some seconds",
 			meaning: "durations on this device are scaled wrongly, or its clock cannot be placed on the host's",
 			run:     checkDrift[E, S],
+		},
+		{
+			name:    "placement",
+			expect:  "windows begin on the host's clock where the host saw them begin, within the bound that each comes with",
+			meaning: "a profiler's windows cannot be compared with what the host did at the same time",
+			run:     checkPlacement[E, S],
 		},
 		{
 			name:    "leftovers",

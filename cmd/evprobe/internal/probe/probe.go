@@ -76,6 +76,7 @@ type About struct {
 
 // Library is what the backend says that it loaded.
 type Library struct {
+	API    string // "runtime", or "driver" where that library is used directly
 	Path   string
 	Driver string // the driver's library beneath it, empty where there is none
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 
 	"example.com/devevents/cmd/evprobe/internal/probe"
 	"example.com/devevents/events"
+	"example.com/devevents/events/hip"
 	"example.com/devevents/events/mock"
 	"example.com/devevents/internal/gputest"
 )
@@ -121,7 +123,7 @@ func TestEveryExitCodeComesWithADocument(t *testing.T) {
 		outcome string
 		summary string
 	}{
-		{"all passed", nil, simulated(t), "", 0, "passed", "13 of 14 checks passed, 0 failed, 1 skipped"},
+		{"all passed", nil, simulated(t), "", 0, "passed", "16 of 17 checks passed, 0 failed, 1 skipped"},
 		{"a check failed", nil, simulated(t, mock.Fault{Op: mock.OpEventElapsed, Reading: mock.Reads(0)}), "", 1, "failed", "do not rely"},
 		{"device lost", nil, simulated(t, mock.Fault{Op: mock.OpEventCreate, Nth: 3, Lose: true}), "", 1, "failed", "do not rely"},
 		{"nothing ran", nil, canned(nil, probe.Result{Verdict: probe.Skip}), "", 1, "failed", "nothing was measured"},
@@ -345,18 +347,110 @@ func TestInterruptEndsWith130AndADocument(t *testing.T) {
 	require.Len(t, doc.Checks, len(probe.Names()))
 }
 
-// The real way to CUDA, on any machine: an override that names nothing.
+// real runs evprobe with the ways to a device that it is built with, and expects
+// that there is none.
+func real(t *testing.T, args ...string) document {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), append(args, "-json"), &stdout, &stderr)
+	require.Equal(t, exitUnavailable, code, stderr.String())
+	return output{stdout: stdout.String()}.document(t)
+}
+
+// The real ways, on any machine: overrides that name nothing.
 func TestLibraryThatIsNotThereEndsWith3(t *testing.T) {
 	t.Setenv("DEVEVENTS_CUDART", "/nonexistent/libcudart.so.13")
-	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), []string{"-backend", "cuda", "-json"}, &stdout, &stderr)
-	require.Equal(t, exitUnavailable, code, stderr.String())
-	doc := output{stdout: stdout.String()}.document(t)
-	require.Len(t, doc.Unavailable, 1)
-	require.Equal(t, "cuda", doc.Unavailable[0].Backend)
-	require.Contains(t, []events.Cause{events.CauseBadOverride, events.CauseNotThisPlatform}, doc.Unavailable[0].Cause)
-	require.NotEmpty(t, doc.Unavailable[0].Detail)
+	t.Setenv("DEVEVENTS_HIP", "/nonexistent/libamdhip64.so.7")
+	for _, backend := range []string{"cuda", "hip"} {
+		doc := real(t, "-backend", backend)
+		require.Len(t, doc.Unavailable, 1)
+		require.Equal(t, backend, doc.Unavailable[0].Backend)
+		require.Contains(t, []events.Cause{events.CauseBadOverride, events.CauseNotThisPlatform}, doc.Unavailable[0].Cause)
+		require.NotEmpty(t, doc.Unavailable[0].Detail)
+	}
+	var tried []string
+	for _, u := range real(t).Unavailable {
+		tried = append(tried, u.Backend)
+	}
+	require.Equal(t, []string{"cuda", "hip"}, tried, "auto tries all")
 }
+
+// A failure to load that names one of many candidates is no help:
+// numba/numba#9732, CauldronDevelopmentLLC/cbang#181.
+func TestMissingHIPListsWhatWasTried(t *testing.T) {
+	if _, err := hip.Open(); err == nil || causeOf(err) != events.CauseLibraryMissing {
+		t.Skipf("this machine, or its platform, is not one that only lacks a HIP library: %v", err)
+	}
+	u := real(t, "-backend", "hip").Unavailable[0]
+	require.Equal(t, events.CauseLibraryMissing, u.Cause)
+	require.NotEmpty(t, u.Candidates)
+	for _, c := range u.Candidates {
+		require.NotEmpty(t, c.Path)
+		require.NotEmpty(t, c.Reason, c.Path)
+	}
+}
+
+func causeOf(err error) events.Cause { return explain("hip", err).Cause }
+
+// AMD's own library on a machine without an AMD device. Whoever runs this names
+// the library and makes the loader find it; .ci/run amd does.
+// celeritas-project/celeritas#2226, ollama/ollama#3417
+func TestRealAMDLibraryWithoutADeviceEndsWith3(t *testing.T) {
+	path := os.Getenv("DEVEVENTS_TEST_AMDHIP")
+	if path == "" {
+		if os.Getenv("DEVEVENTS_REQUIRE_AMDHIP") == "1" {
+			t.Fatal("DEVEVENTS_REQUIRE_AMDHIP is set and DEVEVENTS_TEST_AMDHIP names no library")
+		}
+		t.Skip("needs AMD's HIP library: run .ci/run amd")
+	}
+	if _, err := os.Stat("/dev/kfd"); err == nil {
+		t.Skip("this machine has an AMD device, and the test is about having none")
+	}
+	library, err := filepath.EvalSymlinks(path)
+	require.NoError(t, err)
+	doc := real(t, "-backend", "hip")
+	require.Contains(t, doc.Summary, "hip unavailable (no-device)")
+	require.Len(t, doc.Unavailable, 1)
+	u := doc.Unavailable[0]
+	require.Equal(t, events.CauseNoDevice, u.Cause)
+	require.Equal(t, library, u.Path)
+	require.Positive(t, u.Version)
+	require.Equal(t, int32(100), u.Code)
+	require.Equal(t, "hipErrorNoDevice", u.CodeName)
+}
+
+// What a loaded library says of itself reaches the document as it is, whichever
+// vendor's it is.
+func TestLibraryIsDescribedInTheDocument(t *testing.T) {
+	t.Parallel()
+	dev := mock.NewDevice()
+	info := hip.Info{
+		Backend: "hip", API: "runtime", Library: "/opt/lib/libamdhip64.so.7", RuntimeVersion: 70051831, RuntimeVersionText: "7.0.51831",
+		DriverVersion: 70051831, DriverVersionText: "7.0.51831", Devices: []events.Identity{dev.Identity()},
+	}
+	loaded := func(ordinal int) (*opened, error) {
+		return deviceOf[mock.Event, mock.Stream](oneDevice{closing{dev}}, info, ordinal)
+	}
+	doc := evprobe(t.Context(), loaded, nil, "-json").document(t)
+	require.Equal(t, &library{
+		API: "runtime", Path: "/opt/lib/libamdhip64.so.7", RuntimeVersion: 70051831, RuntimeVersionText: "7.0.51831",
+		DriverVersion: 70051831, DriverVersionText: "7.0.51831",
+	}, doc.Library)
+	require.Equal(t, dev.Identity().UUID, doc.Device.UUID)
+
+	none := evprobe(t.Context(), loaded, nil, "-json", "-device", "1").document(t).Unavailable[0]
+	require.Equal(t, "hip", none.Backend)
+	require.Equal(t, "/opt/lib/libamdhip64.so.7", none.Path)
+	require.Equal(t, 70051831, none.Version)
+}
+
+type closing struct{ *mock.Device }
+
+func (closing) Close() error { return nil }
+
+type oneDevice struct{ dev closing }
+
+func (r oneDevice) Device(int) (closing, error) { return r.dev, nil }
 
 func TestMockHasOneDevice(t *testing.T) {
 	var stdout, stderr bytes.Buffer

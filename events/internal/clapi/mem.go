@@ -1,7 +1,6 @@
 package clapi
 
 import (
-	"runtime"
 	"sync"
 	"unsafe"
 )
@@ -36,6 +35,7 @@ func code(r uintptr) int32 { return int32(r) }
 // reached only through the frame until drop, so it stays alive.
 type frame struct {
 	word [6]uint64
+	keep unsafe.Pointer
 }
 
 var frames = sync.Pool{New: func() any { return new(frame) }}
@@ -46,7 +46,10 @@ func newFrame() *frame {
 	return f
 }
 
-func (f *frame) drop() { frames.Put(f) }
+func (f *frame) drop() {
+	f.keep = nil
+	frames.Put(f)
+}
 
 func (f *frame) addr(i int) uintptr { return uintptr(unsafe.Pointer(&f.word[i])) }
 
@@ -60,20 +63,15 @@ func (f *frame) uint32(i int) uint32 { return *(*uint32)(unsafe.Pointer(&f.word[
 
 func (f *frame) setByte(i int, v byte) { *(*byte)(unsafe.Pointer(&f.word[i])) = v }
 
-// The helpers below are for questions asked once, off the hot paths. Their
-// slices are on the heap because fill and use take them out of this file's sight.
-
-// withBytes calls use with the address of b.
-func withBytes(b []byte, use func(addr uintptr)) {
-	use(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
-	runtime.KeepAlive(b)
+// bytes lends C a slice for the call. Keeping its pointer in the frame is also
+// what forces it onto the heap.
+func (f *frame) bytes(b []byte) uintptr {
+	f.keep = unsafe.Pointer(unsafe.SliceData(b))
+	return uintptr(f.keep)
 }
 
-// withHandles calls use with the address of room for n handles, and gives what
-// it left there.
-func withHandles(n uint32, use func(addr uintptr)) []uintptr {
-	room := make([]uintptr, n)
-	use(uintptr(unsafe.Pointer(unsafe.SliceData(room))))
-	runtime.KeepAlive(room)
-	return room
+// handles is bytes for a list that C fills with handles.
+func (f *frame) handles(h []uintptr) uintptr {
+	f.keep = unsafe.Pointer(unsafe.SliceData(h))
+	return uintptr(f.keep)
 }

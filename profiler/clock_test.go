@@ -109,8 +109,10 @@ func (x *truth) sync() {
 	require.NoError(x.t, x.dev.StreamSynchronize(x.stream))
 }
 
-// harvest reads back what is done, after noting what really happened to it.
+// harvest reads back what is done, and notes what really happened to it before its
+// events are used again.
 func (x *truth) harvest(now bool) {
+	x.engine.harvest.work(now)
 	for _, m := range x.unread {
 		if !m.known {
 			began, a := x.dev.TrueHostTime(m.start)
@@ -118,7 +120,6 @@ func (x *truth) harvest(now bool) {
 			m.began, m.done, m.known = began, done, a && b
 		}
 	}
-	x.engine.harvest.work(now)
 }
 
 // spans takes the windows that have a result.

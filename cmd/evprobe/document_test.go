@@ -40,6 +40,7 @@ func TestShapeOfSchema1(t *testing.T) {
 		{"passed", passed.String()},
 		{"unavailable", evprobe(t.Context(), refusing(missing), nil, "-json").stdout},
 		{"timed out", evprobe(t.Context(), late, nil, "-json").stdout},
+		{"with a library", evprobe(t.Context(), openLoaded, nil, "-json").stdout},
 		{"usage", evprobe(t.Context(), late, nil, "-json", "-frob").stdout},
 	} {
 		var doc any

@@ -347,9 +347,9 @@ func TestInterruptEndsWith130AndADocument(t *testing.T) {
 	require.Len(t, doc.Checks, len(probe.Names()))
 }
 
-// real runs evprobe with the ways to a device that it is built with, and expects
+// noDevice runs evprobe with the ways to a device that it is built with, and expects
 // that there is none.
-func real(t *testing.T, args ...string) document {
+func noDevice(t *testing.T, args ...string) document {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	code := run(t.Context(), append(args, "-json"), &stdout, &stderr)
@@ -362,14 +362,14 @@ func TestLibraryThatIsNotThereEndsWith3(t *testing.T) {
 	t.Setenv("DEVEVENTS_CUDART", "/nonexistent/libcudart.so.13")
 	t.Setenv("DEVEVENTS_HIP", "/nonexistent/libamdhip64.so.7")
 	for _, backend := range []string{"cuda", "hip"} {
-		doc := real(t, "-backend", backend)
+		doc := noDevice(t, "-backend", backend)
 		require.Len(t, doc.Unavailable, 1)
 		require.Equal(t, backend, doc.Unavailable[0].Backend)
 		require.Contains(t, []events.Cause{events.CauseBadOverride, events.CauseNotThisPlatform}, doc.Unavailable[0].Cause)
 		require.NotEmpty(t, doc.Unavailable[0].Detail)
 	}
 	var tried []string
-	for _, u := range real(t).Unavailable {
+	for _, u := range noDevice(t).Unavailable {
 		tried = append(tried, u.Backend)
 	}
 	require.Equal(t, []string{"cuda", "hip"}, tried, "auto tries all")
@@ -381,7 +381,7 @@ func TestMissingHIPListsWhatWasTried(t *testing.T) {
 	if _, err := hip.Open(); err == nil || causeOf(err) != events.CauseLibraryMissing {
 		t.Skipf("this machine, or its platform, is not one that only lacks a HIP library: %v", err)
 	}
-	u := real(t, "-backend", "hip").Unavailable[0]
+	u := noDevice(t, "-backend", "hip").Unavailable[0]
 	require.Equal(t, events.CauseLibraryMissing, u.Cause)
 	require.NotEmpty(t, u.Candidates)
 	for _, c := range u.Candidates {
@@ -408,7 +408,7 @@ func TestRealAMDLibraryWithoutADeviceEndsWith3(t *testing.T) {
 	}
 	library, err := filepath.EvalSymlinks(path)
 	require.NoError(t, err)
-	doc := real(t, "-backend", "hip")
+	doc := noDevice(t, "-backend", "hip")
 	require.Contains(t, doc.Summary, "hip unavailable (no-device)")
 	require.Len(t, doc.Unavailable, 1)
 	u := doc.Unavailable[0]
@@ -419,26 +419,28 @@ func TestRealAMDLibraryWithoutADeviceEndsWith3(t *testing.T) {
 	require.Equal(t, "hipErrorNoDevice", u.CodeName)
 }
 
+// loaded is a device of a library, of which only the description is needed.
+var loaded = hip.Info{
+	Backend: "hip", API: "runtime", Library: "/opt/lib/libamdhip64.so.7", RuntimeVersion: 70051831, RuntimeVersionText: "7.0.51831",
+	DriverVersion: 70051831, DriverVersionText: "7.0.51831", Devices: []events.Identity{{Name: "x", UUID: "y"}},
+}
+
+func openLoaded(ordinal int) (*opened, error) {
+	return deviceOf[mock.Event, mock.Stream](oneDevice{closing{mock.NewDevice()}}, loaded, ordinal)
+}
+
 // What a loaded library says of itself reaches the document as it is, whichever
 // vendor's it is.
 func TestLibraryIsDescribedInTheDocument(t *testing.T) {
 	t.Parallel()
-	dev := mock.NewDevice()
-	info := hip.Info{
-		Backend: "hip", API: "runtime", Library: "/opt/lib/libamdhip64.so.7", RuntimeVersion: 70051831, RuntimeVersionText: "7.0.51831",
-		DriverVersion: 70051831, DriverVersionText: "7.0.51831", Devices: []events.Identity{dev.Identity()},
-	}
-	loaded := func(ordinal int) (*opened, error) {
-		return deviceOf[mock.Event, mock.Stream](oneDevice{closing{dev}}, info, ordinal)
-	}
-	doc := evprobe(t.Context(), loaded, nil, "-json").document(t)
+	doc := evprobe(t.Context(), openLoaded, nil, "-json").document(t)
 	require.Equal(t, &library{
 		API: "runtime", Path: "/opt/lib/libamdhip64.so.7", RuntimeVersion: 70051831, RuntimeVersionText: "7.0.51831",
 		DriverVersion: 70051831, DriverVersionText: "7.0.51831",
 	}, doc.Library)
-	require.Equal(t, dev.Identity().UUID, doc.Device.UUID)
+	require.Equal(t, &identity{Name: "x", UUID: "y"}, doc.Device)
 
-	none := evprobe(t.Context(), loaded, nil, "-json", "-device", "1").document(t).Unavailable[0]
+	none := evprobe(t.Context(), openLoaded, nil, "-json", "-device", "1").document(t).Unavailable[0]
 	require.Equal(t, "hip", none.Backend)
 	require.Equal(t, "/opt/lib/libamdhip64.so.7", none.Path)
 	require.Equal(t, 70051831, none.Version)

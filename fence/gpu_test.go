@@ -170,21 +170,25 @@ func TestGPUGlobalCaptureSurvivesFences(t *testing.T) {
 // golang/go#49057, JuliaGPU/CUDA.jl#2025
 func TestGPUTwelveThousandWaits(t *testing.T) {
 	dev, fences := gpu(t)
-	const streams, each = 30, 400
+	// Streams share a few queues of the device, each of about a thousand entries:
+	// more fences behind closed gates than that would hold up Record itself.
+	const streams, each, waiters = 30, 40, 10
 	var gates []events.GateHandle
 	var woken sync.WaitGroup
-	failed := make(chan error, streams*each)
+	failed := make(chan error, streams*each*waiters)
 	for range streams {
 		s, _, gate := gated(t, dev, fences)
 		gates = append(gates, gate)
 		for range each {
 			f, err := fences.Record(s)
 			require.NoError(t, err)
-			woken.Go(func() {
-				if err := wait(f); err != nil {
-					failed <- err
-				}
-			})
+			for range waiters {
+				woken.Go(func() {
+					if err := wait(f); err != nil {
+						failed <- err
+					}
+				})
+			}
 		}
 	}
 	for _, gate := range gates {

@@ -31,6 +31,7 @@ type placer[E any, S comparable] struct {
 	anchors []anchor[E] // of this epoch, oldest first
 	spare   []E
 	epoch   uint32
+	since   int64 // host clock at the first anchor of this epoch; nothing began before the first epoch's
 	tick    int64 // the step of the device's stamps
 	tried   int64 // host clock at the last try, successful or not
 }
@@ -222,6 +223,9 @@ func (p *placer[E, S]) take() {
 			a.x = 0
 		}
 	}
+	if len(p.anchors) == 0 {
+		p.since = before
+	}
 	last := len(p.spare) - 1
 	p.probes[best].event = p.spare[last]
 	p.spare = p.spare[:last]
@@ -287,11 +291,16 @@ func (p *placer[E, S]) newEpoch(why string) {
 
 // locate finds a window's start on the device's clock while its events can still
 // be read. Only differences to an anchor that is certainly earlier or certainly
-// later are asked for: the sign of a reading is not to be relied on.
+// later are asked for: the sign of a reading is not to be relied on. A window that
+// began before a later epoch's first anchor may lie on the other side of what set
+// the clocks apart, so nothing is known of it but its own times.
 func (p *placer[E, S]) locate(start E, began, seen int64, took time.Duration) (placement, error) {
 	w := placement{epoch: p.epoch, took: int64(took), began: began, seen: seen}
 	if most := float64(seen-began)*(1+p.engine.cfg.maxRate) + float64(2*p.tick); float64(took)*(1-floatError) > most {
 		return w, fmt.Errorf("%w: %v on the device between a record and its completion that lie %v apart on the host", events.ErrBadReading, took, time.Duration(seen-began))
+	}
+	if p.epoch > 0 && began < p.since {
+		return w, nil
 	}
 	earlier, later := -1, -1
 	for i := len(p.anchors) - 1; i >= 0; i-- {

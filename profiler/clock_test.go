@@ -27,6 +27,8 @@ type truth struct {
 	lane   *stream[mock.Event, mock.Stream]
 	track  *Track
 
+	origin time.Duration // what the profiler's host clock shows when the device's shows 0
+
 	open   []*measured
 	unread []*measured
 	bounds []time.Duration
@@ -51,14 +53,15 @@ func count(few, many int) int {
 	return many
 }
 
-func newTruth(t testing.TB, opts []mock.Option, popts ...Option) *truth {
+func newTruth(t testing.TB, origin time.Duration, opts []mock.Option, popts ...Option) *truth {
 	t.Helper()
 	dev := mock.NewDevice(append([]mock.Option{mock.AutoAdvance(), mock.QueueLimit(0), mock.HostCost(800, 250, 40)}, opts...)...)
 	s, err := dev.StreamCreateNonBlocking()
 	require.NoError(t, err)
-	p, err := New(dev, popts...)
+	host := dev.HostClock()
+	p, err := New(dev, append([]Option{WithHostClock(func() int64 { return host() + int64(origin) })}, popts...)...)
 	require.NoError(t, err)
-	x := &truth{t: t, dev: dev, prof: p, stream: s}
+	x := &truth{t: t, dev: dev, prof: p, stream: s, origin: origin}
 	x.engine = p.core.(*engine[mock.Event, mock.Stream])
 	x.track = p.Track(s, "w")
 	require.NoError(t, x.track.Err())
@@ -144,14 +147,14 @@ func (x *truth) spans() (all []*measured, spans []Span) {
 	return all, spans
 }
 
-// check requires of every result that the truth lies in its bound.
-func (x *truth) check() {
+// check requires of every result that the truth lies in its bound, and gives them.
+func (x *truth) check() []Span {
 	x.t.Helper()
 	all, spans := x.spans()
 	tick := int64(x.engine.harvest.placer.tick)
 	for i, m := range all {
 		s := spans[i]
-		at := s.Start.Sub(x.prof.Origin())
+		at := s.Start.Sub(x.prof.Origin()) - x.origin
 		require.GreaterOrEqual(x.t, at, m.called, "a window appears to start before the call that opened it")
 		off := time.Duration(m.began) - at
 		if off.Abs() > s.Bound {
@@ -164,6 +167,7 @@ func (x *truth) check() {
 		require.GreaterOrEqual(x.t, s.Duration, time.Duration(0))
 		require.Equal(x.t, s.Start.Add(s.Duration), s.End())
 	}
+	return spans
 }
 
 func (x *truth) finish() {
@@ -228,6 +232,7 @@ func TestTruthLiesInsideEveryBound(t *testing.T) {
 	for name, x := range map[string]struct {
 		opts   []mock.Option
 		script func(dev *mock.Device, rng *rand.Rand)
+		origin time.Duration
 	}{
 		"quiet":              {},
 		"exact":              {opts: []mock.Option{mock.Tick(1), mock.ExactReadings()}},
@@ -238,13 +243,14 @@ func TestTruthLiesInsideEveryBound(t *testing.T) {
 		"wander":             {opts: []mock.Option{mock.Wander(1, 7), mock.Drift(10)}},
 		"tick of 500 ns":     {opts: []mock.Option{mock.Tick(500)}},
 		"tick of 1 us":       {opts: []mock.Option{mock.Tick(1000), mock.Drift(100)}},
-		"tick, free events":  {opts: []mock.Option{mock.Tick(1000), mock.EventCost(0), mock.LaunchLatency(0)}},
+		"tick, free events":  {opts: []mock.Option{mock.Tick(1000), mock.EventCost(0), mock.LaunchLatency(0), mock.HostCost(0, 100, 0)}},
 		"answers 30 us late": {opts: []mock.Option{mock.VisibleAfter(30 * us)}},
 		"answers 5 ms late":  {opts: []mock.Option{mock.VisibleAfter(5 * time.Millisecond)}},
 		"slow calls":         {opts: []mock.Option{mock.HostCost(40*us, 10*us, us)}},
 		"free calls":         {opts: []mock.Option{mock.HostCost(0, 100, 0)}},
 		"slow to start":      {opts: []mock.Option{mock.LaunchLatency(300 * us)}},
-		"a clock from far":   {opts: []mock.Option{mock.Offset(9000 * time.Hour)}},
+		"old device clock":   {opts: []mock.Option{mock.Offset(9000 * time.Hour)}},
+		"old host clock":     {opts: []mock.Option{mock.Tick(1), mock.ExactReadings(), mock.EventCost(17), mock.HostCost(20, 20, 1)}, origin: 54 * 365 * 24 * time.Hour}, // such as nanoseconds since 1970
 		"host often preempted": {script: func(dev *mock.Device, rng *rand.Rand) {
 			dev.Script(mock.PreemptRandomly(0.05, time.Millisecond, rng.Uint64()))
 		}},
@@ -267,9 +273,9 @@ func TestTruthLiesInsideEveryBound(t *testing.T) {
 			t.Parallel()
 			var bounds []time.Duration
 			var worst time.Duration
-			for seed := range uint64(count(4, 60)) {
+			for seed := range uint64(count(4, 600)) {
 				rng := rand.New(rand.NewPCG(seed, 5))
-				w := newTruth(t, x.opts)
+				w := newTruth(t, x.origin, x.opts)
 				if x.script != nil {
 					x.script(w.dev, rng)
 				}

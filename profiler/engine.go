@@ -54,6 +54,7 @@ type engine[E any, S comparable] struct {
 	idle     atomic.Bool
 	eager    atomic.Int64 // readers waiting
 	waiters  atomic.Int64 // goroutines in EventWait
+	making   atomic.Int64 // goroutines in lane, which makes and frees events
 	wakeup   chan struct{}
 	quit     chan struct{}
 	finished chan struct{}
@@ -209,6 +210,8 @@ func (e *engine[E, S]) reached(s *stamp[E]) (bool, error) {
 // lane finds or makes the stream's windows, for one more track. If there is no
 // room for windows at present the stream gets some when there is.
 func (e *engine[E, S]) lane(handle S) (lane, error) {
+	e.making.Add(1)
+	defer e.making.Add(-1)
 	e.mu.Lock()
 	if reason := e.refuse(); reason != nil { // looked at where Close cannot miss the stream
 		e.mu.Unlock()
@@ -541,7 +544,7 @@ func (e *engine[E, S]) shut() {
 		e.failures.add(fmt.Errorf("profiler: %w: a call into %s's driver has not returned within %v of Close; its events are left to the process",
 			events.ErrExpired, e.api.Backend(), e.cfg.closeTimeout))
 	}
-	for e.waiters.Load() > 0 && time.Now().Before(deadline) {
+	for e.waiters.Load()+e.making.Load() > 0 && time.Now().Before(deadline) {
 		time.Sleep(50 * time.Microsecond)
 	}
 	for _, r := range e.sinks {

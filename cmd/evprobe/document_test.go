@@ -26,13 +26,17 @@ func TestShapeOfSchema1(t *testing.T) {
 	var passed bytes.Buffer
 	require.Equal(t, exitPassed, command{backends: backends(), stdout: &passed, stderr: &passed, settings: quick}.
 		run(t.Context(), []string{"-backend", "mock", "-json"}))
-	late := func(int) (*opened, error) {
-		return &opened{check: func(context.Context, probe.Settings) probe.Outcome {
-			return probe.Outcome{
-				Results:    []probe.Result{{Name: "order", Verdict: probe.Fail, Reason: "late", Numbers: map[string]any{}}},
-				Unfinished: &probe.Unfinished{Check: "order"},
-			}
-		}}, nil
+	tooLate := func(context.Context, probe.Settings) probe.Outcome {
+		return probe.Outcome{
+			Results:    []probe.Result{{Name: "order", Verdict: probe.Fail, Reason: "late", Numbers: map[string]any{}}},
+			Unfinished: &probe.Unfinished{Check: "order"},
+		}
+	}
+	late := func(int) (*opened, error) { return &opened{check: tooLate}, nil }
+	lateWithLibrary := func(ordinal int) (*opened, error) {
+		o, err := openLoaded(ordinal)
+		o.check = tooLate
+		return o, err
 	}
 
 	var b strings.Builder
@@ -40,7 +44,7 @@ func TestShapeOfSchema1(t *testing.T) {
 		{"passed", passed.String()},
 		{"unavailable", evprobe(t.Context(), refusing(missing), nil, "-json").stdout},
 		{"timed out", evprobe(t.Context(), late, nil, "-json").stdout},
-		{"with a library", evprobe(t.Context(), openLoaded, nil, "-json").stdout},
+		{"with a library", evprobe(t.Context(), lateWithLibrary, nil, "-json").stdout},
 		{"usage", evprobe(t.Context(), late, nil, "-json", "-frob").stdout},
 	} {
 		var doc any

@@ -261,7 +261,7 @@ func TestDeviceThatWasAskedForIsTheOneProbed(t *testing.T) {
 
 func TestTextIsOneLineForEachCheckAndTheMeaningOfFailures(t *testing.T) {
 	t.Parallel()
-	got := evprobe(t.Context(), simulated(t, mock.Fault{Op: mock.OpStreamWaitEvent, Code: mock.CodeUnknown}), nil)
+	got := evprobe(t.Context(), simulated(t, mock.Fault{Op: mock.OpStreamWaitEvent, Nth: 1, Code: mock.CodeUnknown}), nil)
 	require.Equal(t, exitFailed, got.code)
 	require.Empty(t, got.stderr)
 	lines := strings.Split(strings.TrimSuffix(got.stdout, "\n"), "\n")

@@ -24,16 +24,8 @@ import (
 // and makes a context that nobody asked for. A process of its own, because every
 // other test of this one initialises the device.
 func TestGPUOpenInitialisesNoDevice(t *testing.T) {
-	const alone = "DEVEVENTS_TEST_ALONE"
 	gputest.Runtime(t)
-	if os.Getenv(alone) == "" {
-		self, err := os.Executable()
-		require.NoError(t, err)
-		child := exec.Command(self, "-test.run", "^"+t.Name()+"$", "-test.v")
-		child.Env = append(os.Environ(), alone+"=1")
-		text, err := child.CombinedOutput()
-		require.NoError(t, err, "%s", text)
-		require.Contains(t, string(text), "--- PASS: "+t.Name())
+	if !alone(t) {
 		return
 	}
 	rt, err := cuda.Open()
@@ -54,6 +46,24 @@ func TestGPUOpenInitialisesNoDevice(t *testing.T) {
 	require.NotZero(t, e.Handle())
 	active, _ := rt.Initialized(0)
 	require.True(t, active, "the question must be able to answer yes")
+}
+
+// alone runs the calling test in a process of its own, where nothing is mapped or
+// initialised yet, and reports whether this is that process.
+func alone(t *testing.T) bool {
+	t.Helper()
+	const mark = "DEVEVENTS_TEST_ALONE"
+	if os.Getenv(mark) == "1" {
+		return true
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	child := exec.Command(self, "-test.run", "^"+t.Name()+"$", "-test.v")
+	child.Env = append(os.Environ(), mark+"=1")
+	text, err := child.CombinedOutput()
+	require.NoError(t, err, "%s", text)
+	require.Contains(t, string(text), "--- PASS: "+t.Name())
+	return false
 }
 
 // onBothAPIs runs a test on the device through the runtime library and through

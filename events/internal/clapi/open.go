@@ -101,8 +101,7 @@ func names() [opCount]string {
 // that has all functions; after a refusal the next candidate is tried. The error
 // is an *events.UnavailableError.
 func Open(override string, accept func(API) error) error {
-	err := error(nil)
-	_, err = dl.Open(dl.Spec{
+	_, err := dl.Open(dl.Spec{
 		Backend:  "opencl",
 		Names:    fileNames(runtime.GOOS),
 		Stem:     stem(runtime.GOOS),

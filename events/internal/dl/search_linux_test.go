@@ -441,9 +441,14 @@ func TestFailureInAllKnownDirectoriesIsShort(t *testing.T) {
 		u := requireUnavailable(t, spec, events.CauseLibraryMissing)
 		require.LessOrEqual(t, len(u.Candidates), len(spec.Names)+3)
 		for _, dir := range dirs {
-			if !strings.Contains(dir, "$") {
-				require.Contains(t, u.Error(), dir)
+			if strings.Contains(dir, "$") {
+				continue
 			}
+			// A folder that is there is listed once, by whichever of its names came first.
+			if real, err := filepath.EvalSymlinks(dir); err == nil && real != dir {
+				continue
+			}
+			require.Contains(t, u.Error(), dir)
 		}
 	}
 }

@@ -152,7 +152,7 @@ func TestStartAndStopDoNotAllocate(t *testing.T) {
 		}
 	}
 	// Prepared windows and the lists of stopped ones find their size first.
-	for range 40 {
+	for range 150 {
 		for range 10_000 {
 			window()
 		}

@@ -95,6 +95,27 @@ func TestEachCheckFailsOnABackendThatIsBrokenInItsWay(t *testing.T) {
 		{"graph cannot run", "capture", scripted(mock.Fault{Op: mock.OpGraphLaunch, Code: mock.CodeUnknown}), About{}, "launching the graph"},
 		{"trouble beside the capture only", "capture", scripted(mock.Fault{Op: mock.OpRoundQuery, Nth: 5, Code: mock.CodeUnknown}), About{}, "beside the capture"},
 
+		// NVIDIA/numba-cuda#747, smol-machines/smolvm#932
+		{"query that is always yes", "fence", eager{mock.NewDevice()}, About{}, "before the event was still running"},
+		{"query that is always yes, behind a gate", "fence", eager{mock.NewDevice(mock.Without(mock.FeatureScratch))}, About{}, "the fence behind held work was reached while the stream was held back"},
+		{"wait that does not wait", "fence", noWait{mock.NewDevice(mock.Without(mock.FeatureQuerier, mock.FeatureRoundQuerier))}, About{}, "before the event was still running"},
+		{"stream wait that is dropped", "fence", dropsWait{mock.NewDevice()}, About{}, "a fence on the stream that waits for it was reached"},
+		{"events that stay", "fence", leaks{mock.NewDevice()}, About{}, "were alive before"},
+		{"destroy refused", "fence", scripted(mock.Fault{Op: mock.OpEventDestroy, Nth: 1, Code: mock.CodeUnknown}), About{}, "close of the source"},
+		{"device that fails while it is waited for", "fence", scripted(mock.Fault{Op: mock.OpRoundQuery, Nth: 20, Code: mock.CodeUnknown}), About{}, "mockErrorUnknown"},
+
+		// csarofeen/pytorch#2521, JuliaGPU/AMDGPU.jl#471
+		{"windows of the host's clock", "profiler", &hostClock{Device: mock.NewDevice()}, About{}, "away from the device's own timer"},
+		{"windows a fifth too short", "profiler", scaled(0.8), About{}, "away from the device's own timer"},
+		{"windows longer than those around them", "profiler", scripted(mock.Fault{Op: mock.OpEventElapsed, Every: 7, Reading: func(ms float32) float32 { return ms / 2 }}), About{}, "read longer than those"},
+		{"record refused", "profiler", scripted(mock.Fault{Op: mock.OpEventRecord, Nth: 100, Count: 20, Code: mock.CodeUnknown}), About{}, "mockErrorUnknown"},
+		{"stream that is always captured", "profiler", captures{mock.NewDevice()}, About{}, "its timestamps went into the graph"},
+		{"events that stay", "profiler", leaks{mock.NewDevice()}, About{}, "were alive before"},
+		{"destroy refused", "profiler", scripted(mock.Fault{Op: mock.OpEventDestroy, Nth: 1, Code: mock.CodeUnknown}), About{}, "mockErrorUnknown"},
+
+		{"streams with clocks of their own", "placement", &skewed{Device: mock.NewDevice()}, About{}, "and the host saw it begin between"},
+		{"clock that stands still", "placement", scripted(mock.Fault{Op: mock.OpEventElapsed, Reading: mock.Reads(0)}), About{}, "the host"},
+
 		{"clock of another rate", "drift", mock.NewDevice(mock.Drift(100_000)), About{}, "while the host counted"},
 		{"clock that stands still", "drift", scripted(mock.Fault{Op: mock.OpEventElapsed, Reading: mock.Reads(0)}), About{}, "the device counted 0s"},
 
@@ -284,6 +305,46 @@ type dropsWait struct{ *mock.Device }
 
 func (dropsWait) StreamWaitEvent(mock.Stream, mock.Event) error { return nil }
 
+type eager struct{ *mock.Device }
+
+func (eager) RoundQuery(events.Round, mock.Event) (bool, error) { return true, nil }
+
+type captures struct{ *mock.Device }
+
+func (captures) StreamCapturing(mock.Stream) (bool, error) { return true, nil }
+
+// skewed stamps events of all streams but the first with a clock that is behind.
+type skewed struct {
+	*mock.Device
+	mu     sync.Mutex
+	first  mock.Stream
+	behind map[mock.Event]bool
+}
+
+func (d *skewed) EventRecord(e mock.Event, s mock.Stream) error {
+	d.mu.Lock()
+	if d.behind == nil {
+		d.first, d.behind = s, map[mock.Event]bool{}
+	}
+	d.behind[e] = s != d.first
+	d.mu.Unlock()
+	return d.Device.EventRecord(e, s)
+}
+
+func (d *skewed) EventElapsed(start, end mock.Event) (time.Duration, error) {
+	span, err := d.Device.EventElapsed(start, end)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	const by = 300 * time.Microsecond
+	switch {
+	case d.behind[end] && !d.behind[start]:
+		span = max(span-by, 0)
+	case d.behind[start] && !d.behind[end]:
+		span += by
+	}
+	return span, err
+}
+
 type denies struct{ *mock.Device }
 
 func (denies) StreamCapturing(mock.Stream) (bool, error) { return false, nil }
@@ -343,6 +404,20 @@ func TestLibraryThatIsNotMappedFails(t *testing.T) {
 		require.Equal(t, tc.verdict, r.Verdict, "%s: %s", tc.name, r.Reason)
 		require.Contains(t, r.Reason, tc.reason, tc.name)
 	}
+}
+
+type forever struct{ *mock.Device }
+
+func (forever) RoundQuery(events.Round, mock.Event) (bool, error) { return false, nil }
+
+// What never comes is a failure of its check, not the end of the run.
+func TestNeverReachedFailsItsCheckAndTheRunGoesOn(t *testing.T) {
+	t.Parallel()
+	out := run(t.Context(), mockAPI(forever{mock.NewDevice()}), About{}, Settings{Patience: 200 * time.Millisecond}, only(t, "fence", "profiler"))
+	require.True(t, out.Complete)
+	require.Equal(t, []Verdict{Fail, Fail}, verdicts(out))
+	require.Contains(t, out.Results[0].Reason, "gave up after")
+	require.Contains(t, out.Results[1].Reason, "an empty window")
 }
 
 // A busy host is no fault of the device.

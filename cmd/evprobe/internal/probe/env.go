@@ -204,10 +204,8 @@ var (
 // limited bounds what must come soon, so that what never comes is a failure of
 // the check and not the end of the run.
 func (e *env[E, S]) limited() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(e.ctx, patience)
+	return context.WithTimeout(e.ctx, e.settings.Patience)
 }
-
-const patience = 5 * time.Second
 
 // clock reads the host's clock that the device's is to be compared with. A
 // simulated one counts from origin.

@@ -88,6 +88,9 @@ const DefaultGrace = 250 * time.Millisecond
 type Settings struct {
 	// DriftSpan is how long the drift of the clocks is watched; 0 is 3 s.
 	DriftSpan time.Duration
+	// Patience is how long a check waits for what must come soon on a device that
+	// has little to do; 0 is 5 s.
+	Patience time.Duration
 	// Grace is how long a check may take to notice that the context has
 	// ended; 0 is DefaultGrace.
 	Grace time.Duration
@@ -168,6 +171,9 @@ func Run[E any, S comparable](ctx context.Context, api events.EventApi[E, S], ab
 func run[E any, S comparable](ctx context.Context, api events.EventApi[E, S], about About, s Settings, checks []check[E, S]) Outcome {
 	if s.DriftSpan <= 0 {
 		s.DriftSpan = 3 * time.Second
+	}
+	if s.Patience <= 0 {
+		s.Patience = 5 * time.Second
 	}
 	if s.Grace <= 0 {
 		s.Grace = DefaultGrace

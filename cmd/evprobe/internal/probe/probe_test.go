@@ -44,7 +44,7 @@ func TestHealthyDevicePassesEveryCheck(t *testing.T) {
 }
 
 func TestEveryResultExplainsItself(t *testing.T) {
-	unit := regexp.MustCompile(`(_ns|_ppm|_bound_ppm|_delta|_version|^events|^pending_events|^waits|^questions|^wrong_answers|^different_spans|^counted|^rounds|^queries_and_waits|^ordinal|^devices|^destroys_failed|^clamped_readings|^clamps_provoked)$`)
+	unit := regexp.MustCompile(`(_ns|_ppm|_bound_ppm|_delta|_version|^events|^pending_events|^waits|^questions|^wrong_answers|^different_spans|^counted|^rounds|^queries_and_waits|^ordinal|^devices|^destroys_failed|^clamped_readings|^clamps_provoked|^fences|^waiters|^windows|^windows_finished|^windows_dropped|^anchors|^anchors_missed|^contradictions)$`)
 	out := healthy()
 	names := map[string]bool{}
 	for _, r := range out.Results {
@@ -74,7 +74,7 @@ func TestMissingAbilityIsSkippedWithItsReason(t *testing.T) {
 	require.True(t, out.Complete)
 	skipped := map[string]string{
 		"library": "loads no library", "device": "Identifier", "known-work": "Scratch",
-		"stream-order": "Gate", "capture": "Graphs", "leftovers": "StatsReader",
+		"stream-order": "Gate", "capture": "Graphs", "fence": "Gate", "profiler": "Scratch", "leftovers": "StatsReader",
 	}
 	for _, r := range out.Results {
 		if reason, ok := skipped[r.Name]; ok {
@@ -92,10 +92,62 @@ func TestMissingAbilityIsSkippedWithItsReason(t *testing.T) {
 func TestSpinStandsInForAMissingGate(t *testing.T) {
 	t.Parallel()
 	dev := mock.NewDevice(mock.Without(mock.FeatureGate))
-	for _, name := range []string{"handles", "answers"} {
+	for _, name := range []string{"handles", "answers", "stream-order", "fence"} {
 		r := runOne(t, dev, mockAbout, name)
 		require.Equal(t, Pass, r.Verdict, "%s: %s", name, r.Reason)
 		require.NotContains(t, r.Measurement, "not asked")
+	}
+}
+
+// noSpin has memory to fill and copy, and no work of a known length.
+type noSpin struct{ *mock.Device }
+
+func (noSpin) ScratchSpin(time.Duration, mock.Stream) (events.Spin, error) {
+	return nil, events.ErrUnsupported
+}
+
+type noSpinLeaks struct{ noSpin }
+
+func (noSpinLeaks) EventDestroy(mock.Event) error { return nil }
+
+// Not every device has a program for work of a known length, and none may fail
+// for that; what can be looked at without it still is.
+func TestSpinThatIsUnsupportedIsSkippedNotFailed(t *testing.T) {
+	t.Parallel()
+	out := run(t.Context(), mockAPI(noSpin{mock.NewDevice(mock.Without(mock.FeatureGate))}), mockAbout, quick,
+		slices.DeleteFunc(list[mock.Event, mock.Stream](), func(c check[mock.Event, mock.Stream]) bool { return c.name == "library" }))
+	skipped := []string{"known-work", "stream-order", "fence", "profiler"}
+	for _, r := range out.Results {
+		if slices.Contains(skipped, r.Name) {
+			require.Equal(t, Skip, r.Verdict, "%s: %s", r.Name, r.Reason)
+			require.Contains(t, r.Reason, "ScratchSpin", r.Name)
+		} else {
+			require.Equal(t, Pass, r.Verdict, "%s: %s", r.Name, r.Reason)
+		}
+	}
+	require.NotEmpty(t, byName(t, out, "fence").Measurement)
+	require.NotEmpty(t, byName(t, out, "profiler").Measurement)
+	r := runOne(t, noSpinLeaks{noSpin{mock.NewDevice(mock.Without(mock.FeatureGate))}}, mockAbout, "profiler")
+	require.Equal(t, Fail, r.Verdict)
+	require.Contains(t, r.Reason, "alive before")
+}
+
+// The checks that stand on other packages end with the run and leave nothing of
+// those behind.
+func TestEndOfTheRunLeavesNeitherFencesNorWindows(t *testing.T) {
+	t.Parallel()
+	for name, record := range map[string]int{"fence": 22, "profiler": 30, "placement": 30} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		dev := mock.NewDevice()
+		dev.Script(mock.Fault{Op: mock.OpEventRecord, Nth: record, Hook: cancel})
+		out := run(ctx, mockAPI(dev), mockAbout, Settings{Grace: time.Minute}, only(t, name))
+		require.False(t, out.Complete, name)
+		require.Equal(t, []Verdict{Skip}, verdicts(out), "%s: %s", name, out.Results[0].Reason)
+		require.Contains(t, out.Results[0].Reason, "interrupted", name)
+		liveEvents, liveStreams := dev.Live()
+		require.Zero(t, liveEvents, name)
+		require.Zero(t, liveStreams, name)
 	}
 }
 

@@ -49,11 +49,8 @@ func checkProfiler[E any, S comparable](e *env[E, S]) error {
 	cost := newSample(costs).median()
 	e.nanoseconds("empty_window_median", cost)
 	wrong := e.compare(over, cost, unmeasured != nil)
-	if err := e.endProfiler(prof, nestRounds*(nestSize+1), before); err != nil {
+	if err := errors.Join(wrong, e.endProfiler(prof, nestRounds*(nestSize+1), before)); err != nil {
 		return err
-	}
-	if wrong != nil {
-		return wrong
 	}
 	return unmeasured
 }
@@ -102,31 +99,32 @@ type nestRound struct {
 // nested opens and closes windows on a busy stream, waits for them, and looks at
 // how they lie in each other.
 func (e *env[E, S]) nested(ctx context.Context, n nest[S], stream S) (round nestRound, err error) {
-	// The work ahead keeps the host's queueing out of what is measured.
-	if _, round.unmeasured = e.spin(leadIn, stream); round.unmeasured != nil && !errors.Is(round.unmeasured, errNoSpin) {
-		return round, round.unmeasured
+	release, err := e.busy(stream)
+	if err != nil {
+		return round, err
 	}
-	w := &round.windows
+	defer func() { _ = release() }()
 	empty := n.inner.Stop(n.inner.Start())
+	w := &round.windows
 	w[0].token = n.outer.Start()
 	w[1].token = n.middle.Start()
 	w[2].token = n.inner.Start()
-	var first, second events.Spin
-	if round.unmeasured == nil {
-		if first, err = e.spin(firstWork, stream); err != nil {
-			return round, err
-		}
+	first, err := e.spin(firstWork, stream)
+	if round.unmeasured = err; err != nil && !errors.Is(err, errNoSpin) {
+		return round, err
 	}
 	w[2].stop = n.inner.Stop(w[2].token)
 	w[1].stop = n.middle.Stop(w[1].token)
 	w[3].token = n.middle.Start()
-	if round.unmeasured == nil {
-		if second, err = e.spin(secondWork, stream); err != nil {
-			return round, err
-		}
+	second, err := e.spin(secondWork, stream)
+	if err != nil && !errors.Is(err, errNoSpin) {
+		return round, err
 	}
 	w[3].stop = n.middle.Stop(w[3].token)
 	w[0].stop = n.outer.Stop(w[0].token)
+	if err := release(); err != nil {
+		return round, fmt.Errorf("the stream was let go while windows were queued: %w", err)
+	}
 
 	span, err := empty.Wait(ctx)
 	if err != nil {
@@ -148,6 +146,18 @@ func (e *env[E, S]) nested(ctx context.Context, n nest[S], stream S) (round nest
 		w[1].work, w[0].work = w[2].work, w[2].work+w[3].work
 	}
 	return round, round.judge()
+}
+
+// busy keeps the host's queueing out of what is measured: behind a gate until
+// release is called, or behind a little work, or not at all.
+func (e *env[E, S]) busy(stream S) (release func() error, err error) {
+	if e.gate != nil {
+		return e.hold(stream)
+	}
+	if _, err := e.spin(leadIn, stream); err != nil && !errors.Is(err, errNoSpin) {
+		return nil, err
+	}
+	return func() error { return nil }, nil
 }
 
 // judge says what is wrong with how windows lie in each other.

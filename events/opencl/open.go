@@ -1,0 +1,352 @@
+package opencl
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"example.com/devevents/events"
+	"example.com/devevents/events/internal/clapi"
+)
+
+const backend = "opencl"
+
+// Option changes how Open looks for the library. A later option overrides an
+// earlier one.
+type Option interface{ apply(*options) }
+
+type options struct{ library string }
+
+// WithLibrary is an option: WithLibrary("/path/libOpenCL.so.1") names the loader
+// library's file. There is no fallback: if it cannot be used, Open fails.
+type WithLibrary string
+
+func (p WithLibrary) apply(o *options) { o.library = string(p) }
+
+// Runtime is the loaded library with the devices of all its platforms. It is
+// never unloaded. Make it with Open.
+type Runtime struct {
+	api   clapi.API
+	info  Info
+	slots []*slot
+}
+
+// slot is a device, opened or not.
+type slot struct {
+	found
+	mu  sync.Mutex
+	dev *dev // nil until it is opened, and closed ones stay until then
+}
+
+// Info says what was loaded and what it sees.
+type Info struct {
+	Backend   string             `json:"backend"`
+	Library   string             `json:"library"` // the file that is mapped
+	Platforms []PlatformInfo     `json:"platforms"`
+	Devices   []DeviceInfo       `json:"devices"`
+	Skipped   []events.Candidate `json:"skipped,omitempty"` // platforms and devices that cannot be used
+}
+
+// PlatformInfo is one vendor's driver.
+type PlatformInfo struct {
+	Name    string `json:"name"`
+	Vendor  string `json:"vendor"`
+	Version string `json:"version"` // "OpenCL 3.0 ..."
+}
+
+// DeviceInfo is one device.
+type DeviceInfo struct {
+	events.Identity
+	Platform int    // its place in Info.Platforms
+	Type     string // "gpu", "accelerator", "other" or "cpu"
+	Version  string // "OpenCL 3.0 ..."
+	Driver   string // the driver's own version
+}
+
+// Open loads OpenCL's loader library and lists the devices of all platforms. It
+// opens none of them.
+//
+// The library is looked for in this order: WithLibrary; the environment variable
+// DEVEVENTS_OPENCL; one already mapped into the process; the names that the
+// system's loader knows; the directories of distributions and toolkits.
+//
+// Devices are numbered from 0: GPUs, then accelerators, then others, then CPUs;
+// within these by the name of the platform, and within a platform as it lists
+// them. Platforms and devices older than OpenCL 1.2 are left out, and so are
+// those that say they are not available; Info.Skipped names them.
+//
+// The error is an *events.UnavailableError: no loader (CauseLibraryMissing), a
+// loader without a driver (CauseDriverMissing, with
+// CL_PLATFORM_NOT_FOUND_KHR), and drivers without a device (CauseNoDevice) are
+// told apart.
+func Open(opts ...Option) (*Runtime, error) {
+	var o options
+	for _, option := range opts {
+		option.apply(&o)
+	}
+	var rt *Runtime
+	err := clapi.Open(o.library, func(api clapi.API) error {
+		found, refused := enumerate(api)
+		if refused != nil {
+			return refused
+		}
+		rt = found
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return rt, nil
+}
+
+// found is what enumeration knows of a device.
+type found struct {
+	id       clapi.Device
+	version  version // what both the platform and the device have
+	platform string
+	info     DeviceInfo
+}
+
+// version is major*100 + minor.
+type version int
+
+const (
+	v12 version = 102 // markers and barriers with wait lists, fills
+	v20 version = 200
+	v21 version = 201
+)
+
+// parseVersion reads "OpenCL 3.0 and what the vendor adds"; 0 if it cannot.
+func parseVersion(text string) version {
+	var major, minor int
+	if _, err := fmt.Sscanf(text, "OpenCL %d.%d", &major, &minor); err != nil {
+		return 0
+	}
+	return version(major*100 + minor)
+}
+
+// survey is what a library sees, as far as it has been asked.
+type survey struct {
+	api     clapi.API
+	info    Info
+	slots   []*slot
+	old     bool  // something was left out because of its version
+	refusal int32 // the first code other than success that a platform gave for its devices
+}
+
+// enumerate lists what a library sees.
+func enumerate(api clapi.API) (*Runtime, *events.UnavailableError) {
+	s := &survey{api: api, info: Info{Backend: backend, Library: api.Path()}}
+	platforms, code := api.Platforms()
+	if code != clapi.Success || len(platforms) == 0 {
+		return nil, noPlatform(api.Path(), code)
+	}
+	for i, p := range platforms {
+		s.platform(i, p)
+	}
+	if len(s.slots) == 0 {
+		return nil, s.noDevice()
+	}
+	slices.SortStableFunc(s.slots, func(a, b *slot) int {
+		return cmp.Or(cmp.Compare(rank(a.info.Type), rank(b.info.Type)), cmp.Compare(a.platform, b.platform))
+	})
+	for i, d := range s.slots {
+		d.info.Ordinal = i
+		s.info.Devices = append(s.info.Devices, d.info)
+	}
+	return &Runtime{api: api, info: s.info, slots: s.slots}, nil
+}
+
+func (s *survey) skip(what, why string) {
+	s.info.Skipped = append(s.info.Skipped, events.Candidate{Path: what, Reason: why})
+}
+
+// outdated reports, and notes, that something is too old: a loader's functions
+// jump to where an old driver has nothing.
+func (s *survey) outdated(what, text string) bool {
+	if parseVersion(text) >= v12 {
+		return false
+	}
+	s.old = true
+	s.skip(what, "its version is "+strconv.Quote(text)+", and 1.2 is needed")
+	return true
+}
+
+func (s *survey) platform(i int, p clapi.Platform) {
+	about := PlatformInfo{}
+	about.Name, _ = s.api.PlatformText(p, clapi.PlatformName)
+	about.Vendor, _ = s.api.PlatformText(p, clapi.PlatformVendor)
+	about.Version, _ = s.api.PlatformText(p, clapi.PlatformVersion)
+	s.info.Platforms = append(s.info.Platforms, about)
+	if s.outdated(about.Name, about.Version) {
+		return
+	}
+	devices, code := s.api.Devices(p)
+	if code != clapi.Success {
+		s.refusal = cmp.Or(s.refusal, code)
+		s.skip(about.Name, fmt.Sprintf("it lists no devices: %s (%d)", codes[code], code))
+	}
+	for _, d := range devices {
+		s.device(d, i)
+	}
+}
+
+// device asks for what can be known of a device without opening it.
+func (s *survey) device(id clapi.Device, platform int) {
+	of := s.info.Platforms[platform]
+	d := &slot{found: found{id: id, platform: of.Name}}
+	d.info.Platform = platform
+	d.info.Name, _ = s.api.DeviceText(id, clapi.DeviceName)
+	d.info.Version, _ = s.api.DeviceText(id, clapi.DeviceVersion)
+	d.info.Driver, _ = s.api.DeviceText(id, clapi.DriverVersion)
+	kind, _ := s.api.DeviceWord(id, clapi.DeviceType)
+	d.info.Type = typeName(kind)
+	d.version = min(parseVersion(of.Version), parseVersion(d.info.Version))
+	if s.outdated(d.info.Name, d.info.Version) {
+		return
+	}
+	if available, code := s.api.DeviceWord(id, clapi.DeviceAvailable); code == clapi.Success && uint32(available) == 0 {
+		s.skip(d.info.Name, "it says that it is not available")
+		return
+	}
+	extensions, _ := s.api.DeviceText(id, clapi.DeviceExtensions)
+	for extension := range strings.FieldsSeq(extensions) {
+		switch extension {
+		case "cl_khr_pci_bus_info":
+			d.info.PCIBusID = pciBusID(s.api, id)
+		case "cl_khr_device_uuid":
+			d.info.UUID = uuid(s.api, id, d.info.Type)
+		}
+	}
+	s.slots = append(s.slots, d)
+}
+
+func typeName(bits uint64) string {
+	switch {
+	case bits&clapi.TypeGPU != 0:
+		return "gpu"
+	case bits&clapi.TypeAccelerator != 0:
+		return "accelerator"
+	case bits&clapi.TypeCPU != 0:
+		return "cpu"
+	}
+	return "other"
+}
+
+func rank(name string) int { return slices.Index([]string{"gpu", "accelerator", "other", "cpu"}, name) }
+
+func pciBusID(api clapi.API, d clapi.Device) string {
+	var b [16]byte
+	if api.DeviceBytes(d, clapi.DevicePCIBusInfo, b[:]) != clapi.Success {
+		return ""
+	}
+	word := func(i int) uint32 {
+		return uint32(b[i]) | uint32(b[i+1])<<8 | uint32(b[i+2])<<16 | uint32(b[i+3])<<24
+	}
+	return fmt.Sprintf("%04x:%02x:%02x.%x", word(0), word(4), word(8), word(12))
+}
+
+// uuid is written as CUDA writes it where the device is a GPU, so that one device
+// has one name in both.
+func uuid(api clapi.API, d clapi.Device, kind string) string {
+	var b [16]byte
+	if api.DeviceBytes(d, clapi.DeviceUUID, b[:]) != clapi.Success || b == [16]byte{} {
+		return ""
+	}
+	text := fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+	if kind == "gpu" {
+		return "GPU-" + text
+	}
+	return text
+}
+
+// noPlatform says what it means that a loader finds no platform.
+func noPlatform(path string, code int32) *events.UnavailableError {
+	u := &events.UnavailableError{Backend: backend, Path: path, Code: code, CodeName: codes[code]}
+	if code == clapi.Success || code == clapi.PlatformNotFound {
+		u.Cause, u.Code, u.CodeName = events.CauseDriverMissing, clapi.PlatformNotFound, codes[clapi.PlatformNotFound]
+		u.Detail = "the loader works and finds no platform: no driver is registered with it, or none that is can be loaded"
+		u.Advice = "install a driver (for a GPU the vendor's, for the CPU PoCL, package pocl-opencl-icd on Debian), and check that " +
+			"/etc/OpenCL/vendors names it, in the container too, and that OCL_ICD_VENDORS does not lead elsewhere"
+		return u
+	}
+	u.Cause = events.CauseDriverError
+	u.Detail, u.Advice = "the loader refuses to list the platforms", "look the code up in OpenCL's documentation"
+	return u
+}
+
+// noDevice says why platforms have no usable device.
+func (s *survey) noDevice() *events.UnavailableError {
+	var names []string
+	for _, p := range s.info.Platforms {
+		names = append(names, p.Name)
+	}
+	u := &events.UnavailableError{
+		Backend: backend, Path: s.api.Path(), Code: s.refusal, CodeName: codes[s.refusal], Candidates: s.info.Skipped,
+		Cause:  events.CauseNoDevice,
+		Detail: "there are drivers (" + strings.Join(names, ", ") + ") and no usable device",
+		Advice: "check that a device is present and visible to this process",
+	}
+	if s.old && s.refusal == 0 {
+		u.Cause, u.Advice = events.CauseDriverMissing, "install a newer driver"
+	}
+	return u
+}
+
+// Info says what was loaded and what it sees.
+func (rt *Runtime) Info() Info {
+	info := rt.info
+	info.Platforms = slices.Clone(info.Platforms)
+	info.Devices = slices.Clone(info.Devices)
+	info.Skipped = slices.Clone(info.Skipped)
+	return info
+}
+
+// DeviceCount is the number of devices, at least 1.
+func (rt *Runtime) DeviceCount() int { return len(rt.slots) }
+
+// Device opens the i-th device: a context is made on it, and one marker on an
+// idle queue shows whether markers carry times, which may take some milliseconds.
+// Asking twice gives the same device, until it is closed.
+func (rt *Runtime) Device(i int) (Device, error) {
+	if i < 0 || i >= len(rt.slots) {
+		return Device{}, fmt.Errorf("%s: %w: device %d of %d (counted from 0)", backend, events.ErrInvalid, i, len(rt.slots))
+	}
+	s := rt.slots[i]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dev == nil || s.dev.root.dead.Load() {
+		dev, err := openDevice(rt, s)
+		if err != nil {
+			return Device{}, fmt.Errorf("%s: opening device %d (%s): %w", backend, i, s.info.Name, err)
+		}
+		s.dev = dev
+	}
+	return Device{s.dev}, nil
+}
+
+// DeviceOf opens the device that a foreign cl_command_queue belongs to, for
+// WrapStream. A queue of a sub-device, or of a device that Info does not list, is
+// ErrDeviceMismatch.
+func (rt *Runtime) DeviceOf(queue uintptr) (Device, error) {
+	if queue == 0 {
+		return Device{}, errNoQueue
+	}
+	id, code := rt.api.QueueDevice(clapi.Queue(queue))
+	if code != clapi.Success {
+		return Device{}, driverError("clGetCommandQueueInfo", code, kindOf(code))
+	}
+	i := slices.IndexFunc(rt.slots, func(s *slot) bool { return s.id == id })
+	if i < 0 {
+		return Device{}, fmt.Errorf("%s: %w: the queue's device is none of the %d that were listed", backend, events.ErrDeviceMismatch, len(rt.slots))
+	}
+	return rt.Device(i)
+}
+
+var errNoQueue = fmt.Errorf("%s: %w: queue 0 (OpenCL has no default queue)", backend, events.ErrInvalid)
+
+// errNotOpen answers every call on a zero Device.
+var errNotOpen = fmt.Errorf("%s: %w: this is a zero Device; get one from a Runtime", backend, events.ErrUnavailable)

@@ -1,0 +1,196 @@
+package profiler
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/devevents/events/mock"
+)
+
+// An hour after the last comparison of the clocks a float32 reading from there has
+// steps of 250 us. Spans are measured between their own events, and windows are
+// placed by what is near.
+// pocl/pocl#1094, pocl/pocl#1015, AdaptiveCpp/AdaptiveCpp#2193
+func TestShortWindowsAfterIdleHours(t *testing.T) {
+	x := newTruth(t, 0, []mock.Option{mock.EventCost(0), mock.LaunchLatency(0), mock.Drift(20), mock.HostCost(0, 100, 0)})
+	for range count(20, 500) {
+		x.advance(time.Hour)
+		x.window(10 * us)
+		x.sync()
+		x.advance(5 * us)
+		x.window(10 * us)
+		x.sync()
+		x.harvest(true)
+		all, spans := x.spans()
+		require.Len(t, spans, 2)
+		for i, s := range spans {
+			require.InDelta(t, 10*us, s.Duration, 64)
+			require.LessOrEqual(t, s.Bound, 20*us)
+			require.InDelta(t, all[i].began, s.Start.Sub(x.prof.Origin()), float64(s.Bound))
+		}
+		require.InDelta(t, 15*us, spans[1].Start.Sub(spans[0].Start), float64(10*us))
+		require.True(t, spans[0].Start.Before(spans[1].Start), "order is lost")
+	}
+}
+
+// While windows are unread the clocks are compared at the promised interval, so
+// that every window has an anchor nearby; also one that is stamped long after it
+// was recorded.
+func TestBoundsStayNarrow(t *testing.T) {
+	for _, wait := range []time.Duration{0, 3 * time.Second} {
+		x := newTruth(t, 0, []mock.Option{mock.Drift(30)})
+		for range 20 {
+			if wait > 0 {
+				x.work(wait)
+			}
+			for range 20 {
+				x.window(time.Millisecond)
+			}
+			for range 100 + int(wait/(10*time.Millisecond)) {
+				x.advance(10 * time.Millisecond)
+				x.harvest(false)
+			}
+			x.check()
+		}
+		x.finish()
+		for _, b := range x.bounds {
+			require.LessOrEqual(t, b, 50*us, "%v in the queue", wait) // 600 ppm of half an interval, and the bracket
+		}
+	}
+}
+
+// A reader who does not wait for an anchor to follow gets one made.
+func TestImmediateReadersGetNarrowBounds(t *testing.T) {
+	x := newTruth(t, 0, nil)
+	for range 200 {
+		x.advance(3 * time.Millisecond)
+		x.window(100 * us)
+		x.sync()
+		x.harvest(true)
+		x.check()
+	}
+	x.finish()
+	for _, b := range x.bounds {
+		require.LessOrEqual(t, b, 10*us)
+	}
+}
+
+// A busy device costs anchors and never moves a window.
+// wolfpld/tracy#171, intel/llvm#12904
+func TestBusyDeviceDoesNotMoveWindows(t *testing.T) {
+	x := newTruth(t, 0, []mock.Option{mock.Drift(-40)})
+	private := x.engine.harvest.placer.stream
+	rng := rand.New(rand.NewPCG(1, 9))
+	for range count(50, 2000) {
+		require.NoError(t, x.dev.Work(private, time.Duration(rng.Int64N(int64(500*time.Millisecond)))))
+		for range 5 {
+			x.advance(time.Duration(rng.Int64N(int64(100 * time.Millisecond))))
+			x.window(time.Duration(rng.Int64N(int64(time.Millisecond))))
+			x.harvest(false)
+			x.check()
+		}
+		if rng.IntN(3) == 0 {
+			x.sync()
+			x.harvest(true)
+			x.check()
+		}
+	}
+	x.finish()
+	st := x.prof.Stats()
+	require.NotZero(t, st.AnchorsMissed)
+	require.NotZero(t, st.Anchors)
+	require.Zero(t, st.Contradictions)
+}
+
+// What waits for an anchor that does not come is placed all the same.
+func TestWindowsDoNotWaitForAnchorsForEver(t *testing.T) {
+	x := newTruth(t, 0, nil)
+	require.NoError(t, x.dev.Work(x.engine.harvest.placer.stream, time.Hour))
+	x.window(us)
+	x.sync()
+	x.harvest(false)
+	_, spans := x.spans()
+	require.Empty(t, spans)
+	for range 100 {
+		x.advance(10 * time.Millisecond)
+		x.harvest(false)
+	}
+	x.check()
+	require.Empty(t, x.unread)
+}
+
+// When the device's clock jumps (suspend, reset) a new epoch begins. What came
+// before is not placed by what comes after, nor the other way round.
+// meta-pytorch/torchcomms#2422, wolfpld/tracy#1396
+func TestJumpBeginsANewEpoch(t *testing.T) {
+	for _, by := range []time.Duration{time.Millisecond, -time.Millisecond, time.Second, -time.Second, 5 * time.Hour, -5 * time.Hour} {
+		for _, late := range []bool{false, true} {
+			x := newTruth(t, 0, []mock.Option{mock.Offset(100 * time.Hour), mock.Drift(10)})
+			rng := rand.New(rand.NewPCG(uint64(by), 2))
+			windows := func() {
+				for range 20 {
+					x.window(time.Duration(rng.IntN(100_000)))
+					x.sync()
+					if !late {
+						x.harvest(true)
+					}
+					x.advance(time.Duration(rng.IntN(20_000_000)))
+					x.harvest(false)
+				}
+			}
+			for epoch := range uint32(5) {
+				windows()
+				x.sync()
+				x.advance(200 * time.Millisecond)
+				x.harvest(true)
+				for _, s := range x.check() {
+					require.Equal(t, epoch, s.Epoch)
+				}
+				// Windows that are read across the jump still know their own times.
+				for range 5 {
+					x.window(100 * us)
+				}
+				x.sync()
+				x.advance(10 * time.Millisecond)
+				x.dev.JumpClock(0, by)
+				x.advance(10 * time.Millisecond)
+				x.harvest(true)
+				x.check()
+				require.Equal(t, uint64(epoch)+1, x.prof.Stats().Contradictions, "by %v", by)
+			}
+			x.finish()
+		}
+	}
+}
+
+// The same truth on backends that cannot be asked: a goroutine waits in the
+// driver, and what it sees comes later.
+func TestTruthOnBackendsWithoutQueries(t *testing.T) {
+	for name, off := range map[string]mock.Feature{
+		"no query at all": mock.FeatureQuerier | mock.FeatureRoundQuerier,
+		"rounds only":     mock.FeatureQuerier,
+		"queries only":    mock.FeatureRoundQuerier,
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newTruth(t, 0, []mock.Option{mock.Without(off), mock.Drift(100)})
+			rng := rand.New(rand.NewPCG(4, 4))
+			for range count(20, 300) {
+				x.advance(time.Duration(rng.IntN(300_000_000)))
+				for range 4 {
+					x.window(time.Duration(rng.IntN(1_000_000)))
+				}
+				x.sync()
+				for i := 0; len(x.unread) > 0; i++ {
+					x.harvest(i > 20)
+					x.check()
+					time.Sleep(20 * us) // for those who wait in the driver
+				}
+			}
+			x.finish()
+			require.Zero(t, x.prof.Stats().Contradictions)
+		})
+	}
+}

@@ -153,7 +153,7 @@ func life(t *testing.T, dev *mock.Device) (prof, error) {
 // lost with it.
 func TestDeviceLostAtEachStep(t *testing.T) {
 	eachStep(t, func(n int) mock.Fault { return mock.Fault{Op: mock.OpAny, Nth: n, Lose: true} },
-		func(t *testing.T, dev *mock.Device, p prof) {
+		func(t *testing.T, dev *mock.Device, _ prof) {
 			nothingLeft(t, dev)
 		})
 }

@@ -3,6 +3,7 @@ package profiler_test
 import (
 	"context"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -119,12 +120,21 @@ func refused(t testing.TB, m profiler.Measurement, target error) {
 	}
 }
 
-// limited is a context that tells a hang.
+// limited is a context that tells a hang. There is one for each test.
 func limited(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	t.Cleanup(cancel)
+	if ctx, ok := contexts.Load(t); ok {
+		return ctx.(context.Context)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	contexts.Store(t, ctx)
+	t.Cleanup(func() {
+		contexts.Delete(t)
+		cancel()
+	})
 	return ctx
 }
+
+var contexts sync.Map
 
 // eventually waits for what another goroutine brings about.
 func eventually(t testing.TB, what func() bool) {

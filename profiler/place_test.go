@@ -45,11 +45,12 @@ func TestBoundsStayNarrow(t *testing.T) {
 		for range 20 {
 			if wait > 0 {
 				x.work(wait)
+				x.window(wait)
 			}
 			for range 20 {
 				x.window(time.Millisecond)
 			}
-			for range 100 + int(wait/(10*time.Millisecond)) {
+			for range 100 + int(2*wait/(10*time.Millisecond)) {
 				x.advance(10 * time.Millisecond)
 				x.harvest(false)
 			}

@@ -40,7 +40,7 @@ func TestConformanceOnTheFake(t *testing.T) {
 				ctl := fakert.Control(tb, path)
 				ctl.Set("device_count", int64(c.devices))
 				var err error
-				opened, err = cuda.Open(cuda.WithLibrary(path), cuda.WithDriver(path), cuda.WithDriverAPI(cuda.WithDriverAPI(c.driver)))
+				opened, err = cuda.Open(cuda.WithLibrary(path), cuda.WithDriver(path), cuda.WithDriverAPI(c.driver))
 				require.NoError(tb, err)
 				dev := device(tb, 0)
 				controls[dev.Library()] = ctl

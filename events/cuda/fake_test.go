@@ -45,7 +45,7 @@ func unavailable(t testing.TB, err error) *events.UnavailableError {
 	t.Helper()
 	require.ErrorIs(t, err, events.ErrUnavailable)
 	var u *events.UnavailableError
-	require.True(t, errors.As(err, &u), "%v", err)
+	require.ErrorAs(t, err, &u)
 	return u
 }
 
@@ -108,7 +108,7 @@ func TestErrorsHaveNameAndNumberWithoutTheLibrary(t *testing.T) {
 		ctl.Set("fail_EventRecord", 0)
 		require.ErrorContains(t, err, want)
 		var driver *events.DriverError
-		require.True(t, errors.As(err, &driver))
+		require.ErrorAs(t, err, &driver)
 		require.Equal(t, int32(code), driver.Code)
 	}
 }
@@ -212,7 +212,7 @@ func TestElapsedTellsThreeMistakesApart(t *testing.T) {
 	_, dev, ctl := fake(t)
 	s, _ := pair(t, dev)
 	held, _ := pair(t, dev)
-	make := map[string]func() cuda.Event{
+	states := map[string]func() cuda.Event{
 		"fresh": func() cuda.Event { _, e := pair(t, dev); return e },
 		"complete": func() cuda.Event {
 			_, e := pair(t, dev)
@@ -231,8 +231,8 @@ func TestElapsedTellsThreeMistakesApart(t *testing.T) {
 	}
 	ctl.Hold(held.Handle())
 	defer ctl.Release(held.Handle())
-	for startName, start := range make {
-		for endName, end := range make {
+	for startName, start := range states {
+		for endName, end := range states {
 			_, err := dev.EventElapsed(start(), end())
 			want, number := error(nil), ""
 			side := func(state string) string {
@@ -258,7 +258,7 @@ func TestElapsedTellsThreeMistakesApart(t *testing.T) {
 				continue
 			}
 			for _, kind := range []error{events.ErrTimingDisabled, events.ErrNotRecorded, events.ErrNotReady} {
-				require.Equal(t, kind == want, errors.Is(err, kind), "%s to %s: %v", startName, endName, err)
+				require.Equal(t, errors.Is(want, kind), errors.Is(err, kind), "%s to %s: %v", startName, endName, err)
 			}
 			require.ErrorContains(t, err, number)
 			require.ErrorContains(t, err, text)
@@ -284,7 +284,9 @@ func TestNeverRecordedIsRefusedWithoutAskingTheDriver(t *testing.T) {
 	require.Error(t, dev.EventRecord(e, s))
 	before := []int64{ctl.Get(names[0]), ctl.Get(names[1]), ctl.Get(names[2])}
 	ask() // the last record failed
-	require.Equal(t, before, []int64{ctl.Get(names[0]), ctl.Get(names[1]), ctl.Get(names[2])})
+	for i, name := range names {
+		require.Equal(t, before[i], ctl.Get(name), name)
+	}
 }
 
 // taskflow/taskflow#546, harrism/cuda_event_benchmark#2, lupinemachines/lupine#526, PaddlePaddle/Paddle#34285
@@ -535,7 +537,7 @@ func TestHandlesOfOtherDevicesAndOpeningsAreRefused(t *testing.T) {
 
 	err = zero.EventRecord(e1, s0)
 	require.ErrorIs(t, err, events.ErrDeviceMismatch)
-	require.Regexp(t, regexp.MustCompile(`device 1.*device 0`), err.Error())
+	require.Regexp(t, `device 1.*device 0`, err.Error())
 	require.ErrorIs(t, one.EventRecord(e1, s0), events.ErrDeviceMismatch)
 	require.ErrorIs(t, zero.EventRecord(ef, s0), events.ErrDeviceMismatch)
 	require.NoError(t, zero.EventRecord(e0, s0))

@@ -1,7 +1,6 @@
 package hip_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -17,15 +16,16 @@ import (
 // AMD device.
 func realLibrary(t *testing.T) string {
 	t.Helper()
+	unfit := t.Skip
+	if os.Getenv("DEVEVENTS_REQUIRE_AMDHIP") == "1" {
+		unfit = t.Fatal
+	}
 	path := os.Getenv("DEVEVENTS_TEST_AMDHIP")
 	if path == "" {
-		if os.Getenv("DEVEVENTS_REQUIRE_AMDHIP") == "1" {
-			t.Fatal("DEVEVENTS_REQUIRE_AMDHIP is set and DEVEVENTS_TEST_AMDHIP names no library")
-		}
-		t.Skip("needs AMD's HIP library: run .ci/run amd")
+		unfit("needs AMD's HIP library, named by DEVEVENTS_TEST_AMDHIP: run .ci/run amd")
 	}
 	if _, err := os.Stat("/dev/kfd"); err == nil {
-		t.Skip("this machine has an AMD device, and the test is about having none")
+		unfit("this machine has an AMD device, and the test is about having none")
 	}
 	return path
 }
@@ -38,13 +38,13 @@ func TestRealAMDLibraryWithoutADeviceSaysSo(t *testing.T) {
 	_, err := hip.Open(hip.WithLibrary(path))
 	require.ErrorIs(t, err, events.ErrUnavailable)
 	var u *events.UnavailableError
-	require.True(t, errors.As(err, &u))
+	require.ErrorAs(t, err, &u)
 	require.Equal(t, events.CauseNoDevice, u.Cause)
 	require.Equal(t, int32(100), u.Code)
 	require.Equal(t, "hipErrorNoDevice", u.CodeName)
-	real, err := filepath.EvalSymlinks(path)
+	file, err := filepath.EvalSymlinks(path)
 	require.NoError(t, err)
-	require.Equal(t, real, u.Path)
+	require.Equal(t, file, u.Path)
 	require.Positive(t, u.Version)
 	t.Log(u)
 }
@@ -55,11 +55,30 @@ func TestRealAMDLibraryIsFoundByItsVersionedName(t *testing.T) {
 	path := realLibrary(t)
 	_, err := hip.Open()
 	var u *events.UnavailableError
-	require.True(t, errors.As(err, &u))
+	require.ErrorAs(t, err, &u)
 	require.Equal(t, events.CauseNoDevice, u.Cause)
-	real, err := filepath.EvalSymlinks(path)
+	file, err := filepath.EvalSymlinks(path)
 	require.NoError(t, err)
-	require.Equal(t, real, u.Path)
+	require.Equal(t, file, u.Path)
+}
+
+// A loader and a runtime keep state for each thread, and whoever asks second must
+// not find another answer, nor a crash.
+func TestRealAMDLibraryAnswersEverybodyAlike(t *testing.T) {
+	path := realLibrary(t)
+	answers := make(chan error, 16)
+	for range cap(answers) {
+		go func() {
+			_, err := hip.Open(hip.WithLibrary(path))
+			answers <- err
+		}()
+	}
+	for range cap(answers) {
+		var u *events.UnavailableError
+		require.ErrorAs(t, <-answers, &u)
+		require.Equal(t, events.CauseNoDevice, u.Cause)
+		require.Equal(t, int32(100), u.Code)
+	}
 }
 
 // The names in our table are the library's own.

@@ -242,7 +242,7 @@ func (d *dev) Close() error {
 	if d == nil {
 		return nil
 	}
-	d.scratch.settle(d.api, true)
+	d.scratch.settle(true)
 	if _, free := d.root.kill(); free {
 		return d.dispose()
 	}

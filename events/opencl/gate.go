@@ -44,12 +44,14 @@ func (d Device) GateClose(stream Stream, watchdog time.Duration) (events.GateHan
 		return nil, d.failed("clCreateUserEvent", code, ours)
 	}
 	g := &gate{dev: d.dev, event: event, watchdog: watchdog, done: make(chan struct{})}
+	op := opBarrier
 	if code = d.api.Barrier(h.queue, event); code == clapi.Success {
+		op = opFlush
 		code = d.api.Flush(h.queue)
 	}
 	if code != clapi.Success {
 		g.release(gateOpened)
-		return nil, fmt.Errorf("closing a gate: %w", d.failed(opBarrier, code, ours))
+		return nil, fmt.Errorf("closing a gate: %w", d.failed(op, code, ours))
 	}
 	g.timer = time.AfterFunc(watchdog, func() { g.release(gateExpired) })
 	return g, nil

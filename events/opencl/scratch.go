@@ -268,7 +268,7 @@ func (d *dev) profiled(e clapi.Event) (time.Duration, error) {
 
 // settle drops the spins that are done, and with all the others too. It returns
 // how many are left.
-func (s *scratch) settle(api clapi.API, all bool) int {
+func (s *scratch) settle(all bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.spins = slices.DeleteFunc(s.spins, func(x *spin) bool {
@@ -331,7 +331,7 @@ func (d Device) ScratchSpin(length time.Duration, stream Stream) (events.Spin, e
 	if err := d.prepareSpin(); err != nil {
 		return nil, err
 	}
-	if s.settle(d.api, false) >= maxSpins {
+	if s.settle(false) >= maxSpins {
 		return nil, fmt.Errorf("%s: %w: %d spins are queued and none is done", backend, events.ErrFull, maxSpins)
 	}
 	// The rate is measured to about a thousandth.
@@ -343,7 +343,10 @@ func (d Device) ScratchSpin(length time.Duration, stream Stream) (events.Spin, e
 	s.mu.Lock()
 	s.spins = append(s.spins, mine)
 	s.mu.Unlock()
-	return mine, d.flush(h)
+	if err := d.flush(h); err != nil {
+		return nil, err
+	}
+	return mine, nil
 }
 
 // launchSpin queues the kernel. Each launch has a kernel object of its own, for
@@ -421,10 +424,10 @@ func (d Device) calibrate() (float64, error) {
 		return 0, err
 	}
 	defer func() { d.api.ReleaseQueue(q) }()
-	const long = 10 * time.Millisecond
+	const long, endless = 10 * time.Millisecond, 1 << 40
 	ticks := uint64(1000)
 	took, err := d.runSpin(q, ticks, 2) // the first run may include compiling
-	for took < long && err == nil {
+	for took < long && ticks < endless && err == nil {
 		ticks *= 4
 		took, err = d.runSpin(q, ticks, 1)
 	}

@@ -35,23 +35,24 @@ func main() {
 }
 
 // open gives the device under a type that names no vendor, so that nothing below
-// depends on which one it is.
-func open(backend string) (events.AnyApi, error) {
+// depends on which one it is, and how to give it back.
+func open(backend string) (dev events.AnyApi, giveBack func() error, err error) {
 	switch backend {
 	case "mock":
-		return events.Erase(mock.NewDevice()), nil
+		sys := mock.New()
+		return events.Erase(sys.Device(0)), func() error { sys.Close(); return nil }, nil
 	case "cuda":
 		rt, err := cuda.Open()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		dev, err := rt.Device(0)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return events.Erase(dev), nil
+		return events.Erase(dev), dev.Close, nil
 	}
-	return nil, fmt.Errorf("unknown backend %q: mock or cuda", backend)
+	return nil, nil, fmt.Errorf("unknown backend %q: mock or cuda", backend)
 }
 
 // worker is what the service keeps for each stream. No vendor is named in it.
@@ -81,10 +82,11 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if *requests < 1 || *streams < 1 {
 		return errors.New("at least one request and one stream are needed")
 	}
-	dev, err := open(*backend)
+	dev, giveBack, err := open(*backend)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, giveBack()) }()
 	var mu sync.Mutex
 	spans := map[uint64]profiler.Span{}
 	prof, err := profiler.New(dev, profiler.WithSink(profiler.SinkFunc(func(batch []profiler.Span) error {
@@ -98,7 +100,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, prof.Close()) }()
+	defer prof.Close() // where an error comes first
 	s, err := newService(dev, prof, *streams)
 	if err != nil {
 		return err

@@ -7,9 +7,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"example.com/devevents/internal/gputest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestEveryRequestIsMeasuredOnTheSimulatedDevice(t *testing.T) { serve(t, "mock") }
 
@@ -25,6 +28,13 @@ func serve(t *testing.T, backend string) {
 	require.Equal(t, 20, strings.Count(out.String(), "prefill"))
 	require.Equal(t, 20, strings.Count(out.String(), "decode"))
 	require.Contains(t, out.String(), "40 windows: 40 measured, 0 failed, 0 dropped; the sink got 40")
+}
+
+func TestInterruptedServiceLeavesNothing(t *testing.T) {
+	ctx, interrupt := context.WithCancel(context.Background())
+	interrupt()
+	err := run(ctx, []string{"-requests", "20"}, &bytes.Buffer{})
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 func TestUnknownBackendIsRefused(t *testing.T) {

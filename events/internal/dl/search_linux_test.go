@@ -445,7 +445,7 @@ func TestFailureInAllKnownDirectoriesIsShort(t *testing.T) {
 				continue
 			}
 			// A folder that is there is listed once, by whichever of its names came first.
-			if real, err := filepath.EvalSymlinks(dir); err == nil && real != dir {
+			if file, err := filepath.EvalSymlinks(dir); err == nil && file != dir {
 				continue
 			}
 			require.Contains(t, u.Error(), dir)

@@ -43,8 +43,10 @@ func TestCancelledWaitEndsAndTheEventOutlivesIt(t *testing.T) {
 	polling(t, dev, 1)
 	dev.ReleaseHangs()
 	require.NoError(t, within(t, later), "others may still wait")
-	record(t, fences, s)
-	require.EqualValues(t, 1, dev.EventStats().LiveEvents, "the event is used again")
+	for range 10 {
+		require.NoError(t, wait(record(t, fences, s)))
+	}
+	require.LessOrEqual(t, dev.EventStats().LiveEvents, int64(3), "the event is used again")
 }
 
 // In a bubble of fake time a deadline can be told to the nanosecond, and what
@@ -117,6 +119,44 @@ func TestResultAndCancelAtTheSameMoment(t *testing.T) {
 	require.LessOrEqual(t, dev.EventStats().LiveEvents, int64(10), "no event is lost")
 }
 
+// overtaken is a context that is done by the time at which a wait looks, but not
+// before the fence has a result.
+type overtaken struct {
+	context.Context
+	result func()
+	done   bool
+}
+
+func (c *overtaken) Done() <-chan struct{} {
+	c.result()
+	c.done = true
+	over := make(chan struct{})
+	close(over)
+	return over
+}
+
+func (c *overtaken) Err() error {
+	if c.done {
+		return context.Canceled
+	}
+	return nil
+}
+
+func TestKnownResultCountsMoreThanCancel(t *testing.T) {
+	dev, fences := device(t, mock.Manual(), mock.Ideal())
+	s := stream(t, dev)
+	for range 50 { // which of two ready channels is taken is left to chance
+		require.NoError(t, dev.Work(s, us))
+		f := record(t, fences, s)
+		ctx := &overtaken{Context: context.Background(), result: func() {
+			known := f.Done()
+			dev.System().Advance(us)
+			within(t, known)
+		}}
+		require.NoError(t, f.Wait(ctx))
+	}
+}
+
 // A poll loop that looks only for success spins for ever once the device has
 // failed, and a callback that never fires leaves its waiter:
 // ComputationalRadiationPhysics/picongpu#1485, JuliaGPU/CUDA.jl#1369,
@@ -185,7 +225,7 @@ func TestRefusedQueryEndsTheWaitsForItsFence(t *testing.T) {
 				require.EqualValues(t, 1, dev.CallCount(op), "not retried")
 				require.NoError(t, wait(good))
 				require.ErrorContains(t, wait(bad), fmt.Sprintf("(%d)", code), "the result stays")
-				require.EqualValues(t, 1, dev.EventStats().LiveEvents, "the event is not used again")
+				eventually(t, func() bool { return dev.EventStats().LiveEvents == 1 }) // it is not used again
 			})
 		}
 	}

@@ -87,6 +87,37 @@ func prepare(t testing.TB, tr *profiler.Track) {
 	}
 }
 
+// Where nothing is measured nothing may be spent: a service keeps its calls when
+// profiling is off, over or broken.
+func TestRefusedStartsDoNotAllocate(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates")
+	}
+	r := newRig(t, []mock.Option{mock.Ideal()})
+	ended, lost := newRig(t, []mock.Option{mock.Ideal()}), newRig(t, []mock.Option{mock.Ideal()})
+	closed, late, broken := r.track(t, "closed"), ended.track(t, "late"), lost.track(t, "broken")
+	closed.Close()
+	require.NoError(t, ended.prof.Close())
+	lost.broken = true
+	lost.dev.Lose()
+	require.Error(t, broken.Start().Err())
+	for name, tr := range map[string]*profiler.Track{"off": nil, "track closed": closed, "profiler closed": late, "device lost": broken} {
+		require.LessOrEqual(t, mallocs(func() {
+			for range 10_000 {
+				w := tr.Start()
+				_, w = tr.Lap(w)
+				tr.Stop(w)
+			}
+		}), uint64(100), name)
+	}
+	require.LessOrEqual(t, mallocs(func() {
+		var none prof
+		for range 10_000 {
+			none.Stop(r.stream, none.Start(r.stream))
+		}
+	}), uint64(100), "by stream")
+}
+
 // On a fresh goroutine the stack grows within the calls, which must cost nothing
 // else.
 func TestStartAndStopDoNotAllocateOnFreshGoroutines(t *testing.T) {

@@ -231,7 +231,7 @@ type Track struct {
 	lane   lane
 	name   string
 	err    error
-	closed atomic.Bool
+	closed atomic.Pointer[nowhere] // why, once it is
 }
 
 // Name is the name given to Profiler.Track.
@@ -249,8 +249,9 @@ func (t *Track) Err() error {
 		return errDisabled
 	case t.err != nil:
 		return t.err
-	case t.closed.Load():
-		return fmt.Errorf("profiler: track %q: %w", t.name, events.ErrClosed)
+	}
+	if closed := t.closed.Load(); closed != nil {
+		return closed.err
 	}
 	return nil
 }
@@ -259,8 +260,11 @@ func (t *Track) Err() error {
 // waits nor allocates. If it cannot be opened the token is inert, and Err of the
 // token says why; stopping it is harmless.
 func (t *Track) Start() Window {
-	if t == nil || t.closed.Load() {
-		return (&nowhere{t.Err()}).window()
+	if t == nil {
+		return disabled.window()
+	}
+	if closed := t.closed.Load(); closed != nil {
+		return closed.window()
 	}
 	return t.lane.start(t)
 }
@@ -284,7 +288,7 @@ func (t *Track) Lap(w Window) (Measurement, Window) {
 	if wrong := w.misplaced(t.lane); wrong != nil {
 		return wrong.measurement(w.id), wrong.window()
 	}
-	if w.id == 0 || t.closed.Load() {
+	if w.id == 0 || t.closed.Load() != nil {
 		return w.lane.stop(w), t.Start()
 	}
 	return w.lane.lap(w, t)
@@ -306,10 +310,13 @@ func (t *Track) Abandon(w Window) error {
 // Close gives the track up. The events of a stream are freed when its last track
 // is closed and its windows are read back. It is idempotent.
 func (t *Track) Close() {
-	if t == nil || t.closed.Swap(true) {
+	if t == nil {
 		return
 	}
-	t.lane.release()
+	closed := &nowhere{fmt.Errorf("profiler: track %q: %w", t.name, events.ErrClosed)}
+	if t.closed.CompareAndSwap(nil, closed) {
+		t.lane.release()
+	}
 }
 
 // Window is the token of an open window. It is a small value; keep it wherever

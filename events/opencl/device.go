@@ -212,24 +212,22 @@ func (d *dev) dispose() error {
 	targets := d.targets
 	d.targets = nil
 	d.fillMu.Unlock()
-	if d.fault.Load() != nil {
-		d.stats.abandoned.Add(1) // the context, with what is left in it
-		return nil
-	}
 	var first error
-	note := func(op string, code int32) {
-		if code != clapi.Success {
+	drop := func(op string, release func() int32) {
+		if d.fault.Load() != nil {
+			d.stats.abandoned.Add(1)
+			return
+		}
+		if code := release(); code != clapi.Success {
+			d.stats.destroyFailed.Add(1)
 			first = cmp.Or(first, d.failed(op, code, true))
 		}
 	}
 	for _, m := range targets {
-		note("clReleaseMemObject", d.api.ReleaseMem(m))
+		drop("clReleaseMemObject", func() int32 { return d.api.ReleaseMem(m) })
 	}
-	d.scratch.dispose(d.api, note)
-	note("clReleaseContext", d.api.ReleaseContext(d.context))
-	if first != nil {
-		d.stats.destroyFailed.Add(1)
-	}
+	d.scratch.dispose(d.api, drop)
+	drop("clReleaseContext", func() int32 { return d.api.ReleaseContext(d.context) })
 	return first
 }
 

@@ -177,8 +177,7 @@ func (d Device) ScratchCopy(dst, src events.Buffer, bytes int64, stream Stream) 
 	return d.flush(h)
 }
 
-// flush sends queued work off: a spin, a fill or a copy that nobody records
-// behind must run too.
+// flush sends queued work off, which must run also if nobody records behind it.
 func (d Device) flush(h held) error {
 	if code := d.api.Flush(h.queue); code != clapi.Success {
 		return d.failed(opFlush, code, h.own != nil)
@@ -287,23 +286,23 @@ func (s *scratch) settle(all bool) int {
 }
 
 // dispose gives back what is left when the device is closed.
-func (s *scratch) dispose(api clapi.API, note func(op string, code int32)) {
+func (s *scratch) dispose(api clapi.API, drop func(op string, release func() int32)) {
 	s.mu.Lock()
 	left := s.buffers
 	s.buffers = nil
 	s.mu.Unlock()
 	for _, b := range left {
 		if _, free := b.kill(); free {
-			note("clReleaseMemObject", api.ReleaseMem(b.mem))
+			drop("clReleaseMemObject", func() int32 { return api.ReleaseMem(b.mem) })
 		}
 	}
 	s.once.Lock()
 	defer s.once.Unlock()
 	if s.out != 0 {
-		note("clReleaseMemObject", api.ReleaseMem(s.out))
+		drop("clReleaseMemObject", func() int32 { return api.ReleaseMem(s.out) })
 	}
 	if s.program != 0 {
-		note("clReleaseProgram", api.ReleaseProgram(s.program))
+		drop("clReleaseProgram", func() int32 { return api.ReleaseProgram(s.program) })
 	}
 	s.out, s.program = 0, 0
 }
@@ -343,9 +342,6 @@ func (d Device) ScratchSpin(length time.Duration, stream Stream) (events.Spin, e
 	s.mu.Lock()
 	s.spins = append(s.spins, mine)
 	s.mu.Unlock()
-	if err := d.flush(h); err != nil {
-		return nil, err
-	}
 	return mine, nil
 }
 
@@ -363,6 +359,10 @@ func (d *dev) launchSpin(q clapi.Queue, ticks uint64, ours bool) (clapi.Event, e
 	e, code := d.api.Task(q, k)
 	if code != clapi.Success {
 		return 0, d.failed("clEnqueueNDRangeKernel", code, ours)
+	}
+	if code := d.api.Flush(q); code != clapi.Success {
+		d.giveBack(e)
+		return 0, d.failed(opFlush, code, ours)
 	}
 	return e, nil
 }

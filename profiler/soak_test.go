@@ -1,0 +1,80 @@
+package profiler_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/devevents/events/mock"
+	"example.com/devevents/profiler"
+)
+
+// Windows at a service's rate keep memory and live events flat. DEVEVENTS_SOAK
+// sets for how long, such as 20m.
+func TestSoakKeepsMemoryFlat(t *testing.T) {
+	length := time.Minute
+	if testing.Short() {
+		length = 2 * time.Second
+	}
+	if s := os.Getenv("DEVEVENTS_SOAK"); s != "" {
+		var err error
+		length, err = time.ParseDuration(s)
+		require.NoError(t, err)
+	}
+	var sink counter
+	dev := mock.NewDevice() // in real time, with the costs of a real device
+	r := rigOn(t, dev, profiler.WithSink(&sink))
+	tr := r.track(t, "w")
+	soak(t, length, func() profiler.Measurement {
+		w := tr.Start()
+		r.work(t, 20*us)
+		return tr.Stop(w)
+	}, func() int { live, _ := dev.Live(); return live })
+	require.NoError(t, r.prof.Flush(limited(t)))
+	require.NoError(t, r.prof.Close())
+	st := r.prof.Stats()
+	require.Zero(t, st.Failed+st.Captured+st.Contradictions, "%+v", st)
+	require.Equal(t, st.Finished, uint64(sink)+st.SinkDropped)
+	require.Less(t, st.Dropped, st.Started/100, "%+v", st)
+}
+
+// counter counts the spans that it gets. Only a sink's own goroutine writes it,
+// and Close comes before the reading.
+type counter uint64
+
+func (c *counter) Spans(batch []profiler.Span) error {
+	*c += counter(len(batch))
+	return nil
+}
+
+// soak opens 5,000 windows a second, waits for some of them, and requires that
+// memory and live events stay what they are after a tenth of the time.
+func soak(t *testing.T, length time.Duration, window func() profiler.Measurement, live func() int) {
+	t.Helper()
+	const rate = 5000
+	began := time.Now()
+	windows, waited := 0, 0
+	var memory uint64
+	var events int
+	for time.Since(began) < length {
+		for due := int(time.Since(began).Seconds() * rate); windows < due; windows++ {
+			m := window()
+			if windows%1000 == 0 {
+				if _, err := m.Wait(limited(t)); err == nil {
+					waited++
+				}
+			}
+		}
+		if memory == 0 && time.Since(began) > length/10 {
+			memory, events = heap(), live()
+		}
+		time.Sleep(time.Millisecond)
+	}
+	require.Greater(t, windows, int(length.Seconds()*rate/2))
+	require.NotZero(t, waited)
+	require.Less(t, heap(), memory+(4<<20), "memory grew over %d windows", windows)
+	require.LessOrEqual(t, live(), 2*events, "events grew over %d windows", windows)
+	t.Logf("%d windows in %v", windows, length)
+}

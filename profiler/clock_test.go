@@ -151,7 +151,7 @@ func (x *truth) spans() (all []*measured, spans []Span) {
 func (x *truth) check() []Span {
 	x.t.Helper()
 	all, spans := x.spans()
-	tick := int64(x.engine.harvest.placer.tick)
+	tick := x.engine.harvest.placer.tick
 	for i, m := range all {
 		s := spans[i]
 		at := s.Start.Sub(x.prof.Origin()) - x.origin

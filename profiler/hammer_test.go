@@ -116,6 +116,7 @@ func TestHammer(t *testing.T) {
 				require.False(t, seen[s.ID], "a window was delivered twice")
 				seen[s.ID] = true
 			}
+			require.NotZero(t, st.Finished)
 			require.Equal(t, st.Finished, uint64(len(seen))+st.SinkDropped)
 		})
 	}

@@ -74,7 +74,9 @@ func (c *config) check() error {
 
 // WithWindows bounds the windows that are open or not read back yet, over all
 // streams. Each holds two events of the device. A start beyond the bound is
-// dropped and counted. Default 8192.
+// dropped and counted. Events are made in the background, for up to 128 windows
+// when a stream gets its first track and for more before they run out; a burst
+// that is faster than that is dropped, too. Default 8192.
 func WithWindows(n int) Option { return optionFunc(func(c *config) { c.windows = n }) }
 
 // WithResults sets for how many windows of each stream a result is kept for

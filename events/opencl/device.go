@@ -81,8 +81,7 @@ func openDevice(rt *Runtime, s *slot) (*dev, error) {
 	d.root.init()
 	if err := d.try(); err != nil {
 		d.root.kill()
-		d.dispose()
-		return nil, err
+		return nil, errors.Join(err, d.dispose())
 	}
 	if d.version >= v21 && d.api.Has(clapi.Timers) {
 		_, _, code := d.api.DeviceAndHostTimer(d.id)

@@ -135,11 +135,6 @@ func TestNewRecordHasANewStamp(t *testing.T) {
 	})
 }
 
-func (b *bench) mustWait(t testing.TB, e Event) {
-	t.Helper()
-	require.NoError(t, b.EventWait(e))
-}
-
 // An event that a wait is using when it is recorded again or destroyed.
 func TestWaitKeepsItsRecord(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
@@ -164,9 +159,10 @@ func TestWaitKeepsItsRecord(t *testing.T) {
 
 // A command that ends with a negative status may have broken its context.
 func TestAbortedCommandIsAFault(t *testing.T) {
-	b := imitated(t)
+	b := doomed(t)
 	s := b.stream(t)
-	b.shut(t, s)
+	gate, err := b.GateClose(s, patience)
+	require.NoError(t, err)
 	e := b.recorded(t, s)
 	b.driver.set(func() { b.driver.lost = -9999 })
 	done, err := b.EventQuery(e)
@@ -176,19 +172,67 @@ func TestAbortedCommandIsAFault(t *testing.T) {
 	b.driver.set(func() { b.driver.lost = 0 })
 	_, err = b.StreamCreateNonBlocking()
 	require.ErrorIs(t, err, events.ErrDeviceFault, "a fault stays")
+	require.NoError(t, gate.Open(), "a gate lets go all the same")
 	require.NoError(t, b.EventDestroy(e))
-	require.Equal(t, uint64(1), b.EventStats().AbandonedAtEnd)
-	b.fault.Store(nil) // so that the test ends in balance
-	require.Zero(t, b.ReleaseEvent(clapi.Event(e.e.markForTest(b))))
+	require.Equal(t, uint64(2), b.EventStats().AbandonedAtEnd, "the event and the gate's")
 }
 
-func (e *event) markForTest(b *bench) uintptr {
-	b.ledger.mu.Lock()
-	defer b.ledger.mu.Unlock()
-	for r := range b.refs {
-		if r.kind == "event" && clapi.Event(r.handle) != 0 {
-			return r.handle
-		}
+// Drivers report a kernel's crash as a queue that is not one, at the next call.
+func TestDriverThatDisownsOurQueueHasLostIt(t *testing.T) {
+	b := doomed(t)
+	s, e := b.stream(t), b.event(t)
+	b.driver.set(func() { b.driver.refuse["Finish"] = clapi.InvalidCommandQueue })
+	err := b.StreamSynchronize(s)
+	require.ErrorIs(t, err, events.ErrDeviceFault)
+	require.ErrorContains(t, err, "clFinish: CL_INVALID_COMMAND_QUEUE (-36)")
+	require.ErrorIs(t, b.EventRecord(e, s), events.ErrDeviceFault)
+}
+
+// A foreign queue that is gone is its owner's mistake, and no fault.
+func TestForeignQueueThatIsInvalidIsNoFault(t *testing.T) {
+	b := imitated(t)
+	gone := b.WrapStream(0x10)
+	err := b.EventRecord(b.event(t), gone)
+	require.ErrorIs(t, err, events.ErrInvalid)
+	require.ErrorContains(t, err, "clGetCommandQueueInfo: CL_INVALID_COMMAND_QUEUE (-36)")
+	require.ErrorIs(t, b.StreamSynchronize(b.WrapStream(0)), events.ErrInvalid)
+	b.stream(t)
+}
+
+// A program may fail a user event on purpose: what waited for it is dropped, and
+// the device is as good as before.
+func TestFailedUserEventIsNoFault(t *testing.T) {
+	b := imitated(t)
+	s := b.stream(t)
+	failing, code := b.CreateUserEvent(b.context)
+	require.Zero(t, code)
+	require.Zero(t, b.Barrier(s.handle, failing))
+	e := b.recorded(t, s)
+	waited := make(chan error, 1)
+	go func() { waited <- b.EventWait(e) }()
+	require.Zero(t, b.SetUserEvent(failing, -77))
+	require.Zero(t, b.ReleaseEvent(failing))
+	_, span := b.EventElapsed(e, e)
+	done, asked := b.EventQuery(e)
+	require.False(t, done)
+	for _, err := range []error{<-waited, span, asked} {
+		require.ErrorContains(t, err, "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST (-14)")
+		require.NotErrorIs(t, err, events.ErrDeviceFault)
 	}
-	return 0
+	fresh := b.stream(t)
+	b.mustWait(t, b.recorded(t, fresh))
+}
+
+func TestDestroyThatFailsIsReportedOrCounted(t *testing.T) {
+	b := imitated(t)
+	s := b.stream(t)
+	e, err := b.EventCreate()
+	require.NoError(t, err)
+	require.NoError(t, b.EventRecord(e, s))
+	b.driver.set(func() { b.driver.refuse["ReleaseEvent"] = -58 })
+	require.NoError(t, b.EventRecord(e, s), "the record is good, only the one before could not be given back")
+	require.Equal(t, uint64(1), b.EventStats().DestroyFailed)
+	require.ErrorContains(t, b.EventDestroy(e), "clReleaseEvent: CL_INVALID_EVENT (-58)")
+	b.driver.set(func() { delete(b.driver.refuse, "ReleaseEvent") })
+	require.Zero(t, b.EventStats().LiveEvents)
 }

@@ -74,6 +74,19 @@ func imitated(t testing.TB, change ...func(f *driver)) *bench {
 	return b
 }
 
+// doomed is a device of an imitated driver that the test makes fail: what is left
+// to it is abandoned, but nothing may be misused.
+func doomed(t testing.TB) *bench {
+	t.Helper()
+	f := newDriver()
+	b := over(t, f)
+	b.driver = f
+	t.Cleanup(func() { require.Empty(t, b.wrong) })
+	b.open(t)
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	return b
+}
+
 // installed is the first device of the machine's OpenCL, likewise.
 func installed(t testing.TB) *bench {
 	t.Helper()
@@ -105,6 +118,11 @@ func (b *bench) event(t testing.TB) Event {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, b.EventDestroy(e)) })
 	return e
+}
+
+func (b *bench) mustWait(t testing.TB, e Event) {
+	t.Helper()
+	require.NoError(t, b.EventWait(e))
 }
 
 func (b *bench) recorded(t testing.TB, s Stream) Event {

@@ -121,10 +121,10 @@ func (l *ledger) use(op string, entries ...entry) (end func()) {
 	}
 }
 
-func context(c clapi.Context) entry { return entry{"context", uintptr(c)} }
-func queueOf(q clapi.Queue) entry   { return entry{"queue", uintptr(q)} }
-func eventOf(e clapi.Event) entry   { return entry{"event", uintptr(e)} }
-func memOf(m clapi.Mem) entry       { return entry{"mem", uintptr(m)} }
+func contextOf(c clapi.Context) entry { return entry{"context", uintptr(c)} }
+func queueOf(q clapi.Queue) entry     { return entry{"queue", uintptr(q)} }
+func eventOf(e clapi.Event) entry     { return entry{"event", uintptr(e)} }
+func memOf(m clapi.Mem) entry         { return entry{"mem", uintptr(m)} }
 
 func (l *ledger) CreateContext(d clapi.Device) (clapi.Context, int32) {
 	c, code := l.API.CreateContext(d)
@@ -138,7 +138,7 @@ func (l *ledger) ReleaseContext(c clapi.Context) int32 {
 }
 
 func (l *ledger) CreateQueue(c clapi.Context, d clapi.Device, withProperties bool) (clapi.Queue, int32) {
-	defer l.use("CreateQueue", context(c))()
+	defer l.use("CreateQueue", contextOf(c))()
 	q, code := l.API.CreateQueue(c, d, withProperties)
 	l.create("queue", uintptr(q), code)
 	return q, code
@@ -242,7 +242,7 @@ func (l *ledger) ReleaseMem(m clapi.Mem) int32 {
 }
 
 func (l *ledger) CreateProgram(c clapi.Context, source string) (clapi.Program, int32) {
-	defer l.use("CreateProgram", context(c))()
+	defer l.use("CreateProgram", contextOf(c))()
 	p, code := l.API.CreateProgram(c, source)
 	l.create("program", uintptr(p), code)
 	return p, code

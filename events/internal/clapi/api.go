@@ -1,8 +1,9 @@
 package clapi
 
-// The handles. Zero is none.
 type (
-	Platform uintptr // cl_platform_id
+	// Platform is a cl_platform_id. Zero is none, as with all handles here.
+	Platform uintptr
+
 	Device   uintptr // cl_device_id
 	Context  uintptr // cl_context
 	Queue    uintptr // cl_command_queue

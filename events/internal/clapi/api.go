@@ -1,16 +1,23 @@
 package clapi
 
+// OpenCL's handles. Zero is none.
 type (
-	// Platform is a cl_platform_id. Zero is none, as with all handles here.
+	// Platform is a cl_platform_id.
 	Platform uintptr
-
-	Device   uintptr // cl_device_id
-	Context  uintptr // cl_context
-	Queue    uintptr // cl_command_queue
-	Event    uintptr // cl_event
-	Mem      uintptr // cl_mem
-	Program  uintptr // cl_program
-	Kernel   uintptr // cl_kernel
+	// Device is a cl_device_id.
+	Device uintptr
+	// Context is a cl_context.
+	Context uintptr
+	// Queue is a cl_command_queue.
+	Queue uintptr
+	// Event is a cl_event.
+	Event uintptr
+	// Mem is a cl_mem.
+	Mem uintptr
+	// Program is a cl_program.
+	Program uintptr
+	// Kernel is a cl_kernel.
+	Kernel uintptr
 )
 
 // API is the part of OpenCL that is used here. The last result of each method

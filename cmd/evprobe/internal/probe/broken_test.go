@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -107,7 +109,7 @@ func TestEachCheckFailsOnABackendThatIsBrokenInItsWay(t *testing.T) {
 		// csarofeen/pytorch#2521, JuliaGPU/AMDGPU.jl#471
 		{"windows of the host's clock", "profiler", &hostClock{Device: mock.NewDevice()}, About{}, "away from the device's own timer"},
 		{"windows a fifth too short", "profiler", scaled(0.8), About{}, "away from the device's own timer"},
-		{"windows longer than those around them", "profiler", scripted(mock.Fault{Op: mock.OpEventElapsed, Every: 7, Reading: func(ms float32) float32 { return ms / 2 }}), About{}, "read longer than those"},
+		{"windows longer than those around them", "profiler", scripted(mock.Fault{Op: mock.OpEventElapsed, Every: 7, Reading: func(ms float32) float32 { return ms / 2 }}), About{}, "read longer than those|contradicted each other"},
 		{"record refused", "profiler", scripted(mock.Fault{Op: mock.OpEventRecord, Nth: 100, Count: 20, Code: mock.CodeUnknown}), About{}, "mockErrorUnknown"},
 		{"stream that is always captured", "profiler", captures{mock.NewDevice()}, About{}, "its timestamps went into the graph"},
 		{"destroy refused", "profiler", scripted(mock.Fault{Op: mock.OpEventDestroy, Nth: 1, Code: mock.CodeUnknown}), About{}, "mockErrorUnknown"},
@@ -125,7 +127,10 @@ func TestEachCheckFailsOnABackendThatIsBrokenInItsWay(t *testing.T) {
 			t.Parallel()
 			r := runOne(t, broken.api, broken.about, broken.check)
 			require.Equal(t, Fail, r.Verdict, "measured: %s; reason: %s", r.Measurement, r.Reason)
-			require.Contains(t, r.Reason, broken.reason)
+			// Where chance decides which of two things is seen first, either will do.
+			require.True(t, slices.ContainsFunc(strings.Split(broken.reason, "|"), func(want string) bool {
+				return strings.Contains(r.Reason, want)
+			}), "%q lacks %q", r.Reason, broken.reason)
 		})
 	}
 	for _, name := range Names() {

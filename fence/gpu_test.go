@@ -170,9 +170,10 @@ func TestGPUGlobalCaptureSurvivesFences(t *testing.T) {
 // golang/go#49057, JuliaGPU/CUDA.jl#2025
 func TestGPUTwelveThousandWaits(t *testing.T) {
 	dev, fences := gpu(t)
-	// Streams share a few queues of the device, each of about a thousand entries:
-	// more fences behind closed gates than that would hold up Record itself.
-	const streams, each, waiters = 30, 40, 10
+	// Behind a closed gate a record blocks in the driver once its queue is full,
+	// which for these events is long before the thousand entries of others: so few
+	// fences, and many waiters for each.
+	const streams, each, waiters = 4, 10, 300
 	var gates []events.GateHandle
 	var woken sync.WaitGroup
 	failed := make(chan error, streams*each*waiters)

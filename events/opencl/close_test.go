@@ -187,7 +187,7 @@ func (b *bench) gateOnce(s Stream, open bool) error {
 
 // Calls in progress keep the context until they return.
 func TestCloseBesideCalls(t *testing.T) {
-	for range 20 {
+	for round := range 20 {
 		b := imitated(t, func(f *driver) { f.untimed["Marker"] = true })
 		var wg sync.WaitGroup
 		for range 4 {
@@ -206,6 +206,20 @@ func TestCloseBesideCalls(t *testing.T) {
 					}
 					_ = b.StreamDestroy(s)
 				}
+			})
+		}
+		if round < 2 { // it measures its timer first, and Close comes meanwhile
+			wg.Go(func() {
+				s, err := b.StreamCreateNonBlocking()
+				if err != nil {
+					return
+				}
+				if spin, err := b.ScratchSpin(time.Second, s); err == nil {
+					if _, err = spin.Measured(); !errors.Is(err, events.ErrClosed) {
+						t.Errorf("a spin of a closed device: %v", err)
+					}
+				}
+				_ = b.StreamDestroy(s)
 			})
 		}
 		time.Sleep(time.Millisecond)

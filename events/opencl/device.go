@@ -207,6 +207,7 @@ func (d *dev) leave() {
 
 // dispose gives back what root guards, after the last call that uses it.
 func (d *dev) dispose() error {
+	d.scratch.settle(true)
 	d.fillMu.Lock()
 	targets := d.targets
 	d.targets = nil
@@ -239,7 +240,6 @@ func (d *dev) Close() error {
 	if d == nil {
 		return nil
 	}
-	d.scratch.settle(true)
 	if _, free := d.root.kill(); free {
 		return d.dispose()
 	}

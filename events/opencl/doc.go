@@ -46,7 +46,9 @@
 // ErrDeviceMismatch. ScratchSpin needs a timer that a kernel can read: see there.
 //
 // A Gate is a user event, and TimerReader (clGetDeviceAndHostTimer) is there where
-// the driver has it; PoCL 3.1 has not.
+// the driver has it; PoCL 3.1 has not. PoCL's serial device ("basic", there only
+// where POCL_DEVICES asks for it) never returns from opening a gate: it hangs in
+// clSetUserEventStatus.
 //
 // # What it needs
 //

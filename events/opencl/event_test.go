@@ -157,6 +157,25 @@ func TestWaitKeepsItsRecord(t *testing.T) {
 	})
 }
 
+// A wait for one record that ends while the next is pending.
+func TestFinishedWaitSaysNothingOfTheNextRecord(t *testing.T) {
+	everywhere(t, func(t *testing.T, b *bench) {
+		first, second := b.stream(t), b.stream(t)
+		gate := b.shut(t, first)
+		b.shut(t, second)
+		e := b.recorded(t, first)
+		waited := make(chan error, 1)
+		go func() { waited <- b.EventWait(e) }()
+		time.Sleep(5 * time.Millisecond)
+		require.NoError(t, b.EventRecord(e, second))
+		require.NoError(t, gate.Open())
+		require.NoError(t, <-waited)
+		done, err := b.EventQuery(e)
+		require.NoError(t, err)
+		require.False(t, done)
+	})
+}
+
 // A command that ends with a negative status may have broken its context.
 func TestAbortedCommandIsAFault(t *testing.T) {
 	b := doomed(t)

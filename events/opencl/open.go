@@ -38,7 +38,7 @@ type Runtime struct {
 type slot struct {
 	found
 	mu  sync.Mutex
-	dev *dev // nil until it is opened, and closed ones stay until then
+	dev *dev // the last one opened, which may be closed by now; nil before
 }
 
 // Info says what was loaded and what it sees.

@@ -117,10 +117,9 @@ const (
 	Complete = 0
 
 	// Platform and device queries.
-	PlatformVersion    = 0x0901
-	PlatformName       = 0x0902
-	PlatformVendor     = 0x0903
-	PlatformExtensions = 0x0904
+	PlatformVersion = 0x0901
+	PlatformName    = 0x0902
+	PlatformVendor  = 0x0903
 
 	DeviceType       = 0x1000
 	DeviceAvailable  = 0x1027

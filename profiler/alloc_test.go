@@ -15,7 +15,7 @@ import (
 // At most 100 mallocs in 100,000 windows, with the harvester at work: what is
 // allocated per batch is there, what were allocated per window is not.
 func TestStartAndStopDoNotAllocate(t *testing.T) {
-	if raceDetector {
+	if profiler.RaceDetector {
 		t.Skip("the race detector allocates")
 	}
 	nothing := profiler.SinkFunc(func([]profiler.Span) error { return nil })
@@ -90,7 +90,7 @@ func prepare(t testing.TB, tr *profiler.Track) {
 // Where nothing is measured nothing may be spent: a service keeps its calls when
 // profiling is off, over or broken.
 func TestRefusedStartsDoNotAllocate(t *testing.T) {
-	if raceDetector {
+	if profiler.RaceDetector {
 		t.Skip("the race detector allocates")
 	}
 	r := newRig(t, []mock.Option{mock.Ideal()})
@@ -121,7 +121,7 @@ func TestRefusedStartsDoNotAllocate(t *testing.T) {
 // On a fresh goroutine the stack grows within the calls, which must cost nothing
 // else.
 func TestStartAndStopDoNotAllocateOnFreshGoroutines(t *testing.T) {
-	if raceDetector {
+	if profiler.RaceDetector {
 		t.Skip("the race detector allocates")
 	}
 	r := rigOn(t, mock.NewDevice(mock.Ideal(), mock.QueueLimit(0)), profiler.WithWindows(2048))

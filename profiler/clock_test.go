@@ -45,10 +45,14 @@ type measured struct {
 	known       bool
 }
 
-// count is how many rounds a test makes: few with -short.
-func count(few, many int) int {
-	if testing.Short() {
+// Count is how many rounds a test makes: few with -short, and a tenth of many
+// under the race detector, which is that much slower.
+func Count(few, many int) int {
+	switch {
+	case testing.Short():
 		return few
+	case RaceDetector:
+		return max(few, many/10)
 	}
 	return many
 }
@@ -273,7 +277,7 @@ func TestTruthLiesInsideEveryBound(t *testing.T) {
 			t.Parallel()
 			var bounds []time.Duration
 			var worst time.Duration
-			for seed := range uint64(count(4, 600)) {
+			for seed := range uint64(Count(4, 600)) {
 				rng := rand.New(rand.NewPCG(seed, 5))
 				w := newTruth(t, x.origin, x.opts)
 				if x.script != nil {

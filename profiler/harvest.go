@@ -18,7 +18,6 @@ type harvest[E any, S comparable] struct {
 	placer placer[E, S]
 
 	mu       sync.Mutex
-	closed   bool
 	streams  []*stream[E, S]
 	complete []reached[E, S]
 	look     []*window[E]
@@ -77,7 +76,6 @@ func (h *harvest[E, S]) last(deadline time.Time) bool {
 	}
 	defer h.mu.Unlock()
 	h.work(true)
-	h.closed = true
 	for _, s := range h.engine.snapshot() {
 		h.engine.end(s)
 	}
@@ -86,9 +84,6 @@ func (h *harvest[E, S]) last(deadline time.Time) bool {
 }
 
 func (h *harvest[E, S]) work(now bool) {
-	if h.closed {
-		return
-	}
 	e := h.engine
 	if fault := e.fault.Load(); fault != nil {
 		h.failAll(fault.err)

@@ -142,13 +142,7 @@ func eventually(t testing.TB, what func() bool) {
 	require.Eventually(t, what, time.Minute, 200*us)
 }
 
-// count is how many rounds a test makes: few with -short.
-func count(few, many int) int {
-	if testing.Short() {
-		return few
-	}
-	return many
-}
+func count(few, many int) int { return profiler.Count(few, many) }
 
 // heap is the memory in use once garbage is collected.
 func heap() uint64 {

@@ -16,7 +16,7 @@ import (
 // pocl/pocl#1094, pocl/pocl#1015, AdaptiveCpp/AdaptiveCpp#2193
 func TestShortWindowsAfterIdleHours(t *testing.T) {
 	x := newTruth(t, 0, []mock.Option{mock.EventCost(0), mock.LaunchLatency(0), mock.Drift(20), mock.HostCost(0, 100, 0)})
-	for range count(20, 500) {
+	for range Count(20, 500) {
 		x.advance(time.Hour)
 		x.window(10 * us)
 		x.sync()
@@ -85,7 +85,7 @@ func TestBusyDeviceDoesNotMoveWindows(t *testing.T) {
 	x := newTruth(t, 0, []mock.Option{mock.Drift(-40)})
 	private := x.engine.harvest.placer.stream
 	rng := rand.New(rand.NewPCG(1, 9))
-	for range count(50, 2000) {
+	for range Count(50, 2000) {
 		require.NoError(t, x.dev.Work(private, time.Duration(rng.Int64N(int64(500*time.Millisecond)))))
 		for range 5 {
 			x.advance(time.Duration(rng.Int64N(int64(100 * time.Millisecond))))
@@ -178,7 +178,7 @@ func TestTruthOnBackendsWithoutQueries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := newTruth(t, 0, []mock.Option{mock.Without(off), mock.Drift(100)})
 			rng := rand.New(rand.NewPCG(4, 4))
-			for range count(20, 300) {
+			for range Count(20, 300) {
 				x.advance(time.Duration(rng.IntN(300_000_000)))
 				for range 4 {
 					x.window(time.Duration(rng.IntN(1_000_000)))

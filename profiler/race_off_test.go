@@ -1,5 +1,6 @@
 //go:build !race
 
-package profiler_test
+package profiler
 
-const raceDetector = false
+// RaceDetector is for the tests of both packages here.
+const RaceDetector = false

@@ -1,5 +1,6 @@
 //go:build race
 
-package profiler_test
+package profiler
 
-const raceDetector = true
+// RaceDetector is for the tests of both packages here.
+const RaceDetector = true

@@ -43,9 +43,8 @@ type dev struct {
 
 	// ctx is the device's primary context, retained at the first call that
 	// needs it current: with one visible device, never for events and streams.
-	ctxOnce sync.Once
-	ctx     uintptr
-	ctxCode int32
+	ctx   atomic.Uintptr
+	ctxMu sync.Mutex // for the retaining
 
 	fault atomic.Pointer[events.DriverError] // the first sticky fault seen
 	stats struct {
@@ -100,7 +99,7 @@ func (d *dev) notRecorded(op Op) error {
 	return fmt.Errorf("%s: %s refused: %w", d.lib.table.Backend, d.lib.name(op), events.ErrNotRecorded)
 }
 
-// checkStream is check for a stream, which may be a wrapped one.
+// check is what a stream must pass; it may be a wrapped one, with no life to look at.
 func (s Stream[V]) check(d *dev) error {
 	switch {
 	case d == nil:
@@ -179,14 +178,18 @@ func (d *dev) pinned3(op Op, a, b, c uintptr) int32 {
 }
 
 // on runs a call with the thread prepared.
-func (d *dev) on(need need, call func(f *frame) int32) int32 {
+func (d *dev) on(op Op, need need, call func(f *frame) int32) int32 {
 	f := d.lib.frame()
 	defer d.lib.drop(f)
 	t, code := d.enter(need, f)
 	if code == codeSuccess {
 		code = call(f)
 	}
-	d.leave(t, f, code)
+	ours := code
+	if d.lib.quiet[op] { // a last error of that number is somebody else's
+		ours = codeSuccess
+	}
+	d.leave(t, f, ours)
 	return code
 }
 
@@ -286,7 +289,7 @@ func (d *dev) free(l *life) error {
 	if l.kind == kindStream {
 		op = OpStreamDestroy
 	}
-	code := d.on(needDevice, func(*frame) int32 { return call1(d.lib.fn[op], l.handle) })
+	code := d.on(op, needDevice, func(*frame) int32 { return call1(d.lib.fn[op], l.handle) })
 	err := d.failed(op, code)
 	switch {
 	case errors.Is(err, events.ErrClosed): // the runtime is being torn down with the process
@@ -408,14 +411,16 @@ func (d Device[V]) EventQuery(event Event[V]) (bool, error) {
 // askable refuses what must not be asked: the driver calls a never-recorded
 // event complete.
 func (d *dev) askable(op Op, e *life) error {
-	switch {
-	case e.dead.Load():
+	if e.dead.Load() {
 		return d.destroyed(op, "event")
-	case !e.recorded.Load():
-		return d.notRecorded(op)
 	}
+	// Before the other refusal: a record that met the fault made its event one that
+	// was never recorded.
 	if fault := d.fault.Load(); fault != nil {
 		return fault
+	}
+	if !e.recorded.Load() {
+		return d.notRecorded(op)
 	}
 	return nil
 }
@@ -475,6 +480,9 @@ func (d *dev) elapsed(held *slot, s, e *life) (time.Duration, error) {
 	if fault := d.fault.Load(); fault != nil {
 		return 0, fault
 	}
+	// Looked at before the call: what is recorded while the driver reads is too
+	// late for this reading.
+	fresh, freshEnd := !s.recorded.Load(), !e.recorded.Load()
 	var code int32
 	var ms float32
 	if held != nil {
@@ -488,8 +496,9 @@ func (d *dev) elapsed(held *slot, s, e *life) (time.Duration, error) {
 		ms = f.float()
 		d.lib.drop(f)
 	}
-	if code != codeSuccess || !s.recorded.Load() || !e.recorded.Load() || s.untimed || e.untimed {
-		return 0, d.explainElapsed(code, s, e)
+	if code != codeSuccess || fresh || freshEnd || s.untimed || e.untimed {
+		what, kind := d.elapsedMistake(code, s, e, fresh, freshEnd)
+		return 0, d.explainElapsed(code, what, kind)
 	}
 	span, clamped, err := events.FromMilliseconds(ms)
 	if err != nil {
@@ -504,8 +513,7 @@ func (d *dev) elapsed(held *slot, s, e *life) (time.Duration, error) {
 // explainElapsed says what is wrong with the pair. The driver has one code for
 // never recorded and for made without timing, and does not say which of the two
 // events it means, so what we know decides the text, and the code is appended.
-func (d *dev) explainElapsed(code int32, s, e *life) error {
-	what, kind := d.elapsedMistake(code, s, e)
+func (d *dev) explainElapsed(code int32, what string, kind error) error {
 	if kind == nil {
 		return d.failed(OpEventElapsed, code)
 	}
@@ -517,7 +525,7 @@ func (d *dev) explainElapsed(code int32, s, e *life) error {
 	})
 }
 
-func (d *dev) elapsedMistake(code int32, s, e *life) (what string, kind error) {
+func (d *dev) elapsedMistake(code int32, s, e *life, fresh, freshEnd bool) (what string, kind error) {
 	which := func(start, end bool, predicate string) string {
 		switch {
 		case start && end && s != e:
@@ -533,18 +541,25 @@ func (d *dev) elapsedMistake(code int32, s, e *life) (what string, kind error) {
 	if s.untimed || e.untimed {
 		return which(s.untimed, e.untimed, "made without timing"), events.ErrTimingDisabled
 	}
-	if fresh, freshEnd := !s.recorded.Load(), !e.recorded.Load(); fresh || freshEnd {
+	if fresh || freshEnd {
 		return which(fresh, freshEnd, "never recorded, or its last record failed"), events.ErrNotRecorded
 	}
 	if code == codeNotReady {
-		pending := d.relaxed1(OpEventQuery, s.handle) == codeNotReady
-		pendingEnd := d.relaxed1(OpEventQuery, e.handle) == codeNotReady
+		pending, pendingEnd := d.pending(s), d.pending(e)
 		if !pending && !pendingEnd {
 			return "one of the events was pending and has been reached since", events.ErrNotReady
 		}
 		return which(pending, pendingEnd, "pending"), events.ErrNotReady
 	}
 	return "", nil
+}
+
+// pending asks for the span of an event to itself. A query would kill the capture
+// that the event's last record may have gone into.
+func (d *dev) pending(l *life) bool {
+	f := d.lib.frame()
+	defer d.lib.drop(f)
+	return d.do3(OpEventElapsed, f.wordAddr(0), l.handle, l.handle) == codeNotReady
 }
 
 // StreamWaitEvent implements events.EventApi.
@@ -703,7 +718,7 @@ func (d *dev) RoundBegin() (events.Round, error) {
 	if code != codeSuccess {
 		d.leave(t, f, code)
 		d.lib.drop(f)
-		return events.Round{}, d.failed(OpContextSet, code)
+		return events.Round{}, d.failed(d.lib.switcher(), code)
 	}
 	d.lib.drop(f)
 	return t.round(), nil

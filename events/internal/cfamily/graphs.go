@@ -79,7 +79,7 @@ func (d Device[V]) graphCall(op Op, stream Stream[V], call func(f *frame) int32)
 	if fault := d.fault.Load(); fault != nil {
 		return fault
 	}
-	return d.failed(op, d.on(needDevice, call))
+	return d.failed(op, d.on(op, needDevice, call))
 }
 
 // graph is captured work. Launches share the lock, so that Close cannot free
@@ -118,10 +118,14 @@ func (g *graph[V]) Close() error {
 		op     Op
 		handle uintptr
 	}{{OpGraphExecFree, g.exec}, {OpGraphFree, g.graph}} {
-		if h.handle == 0 || d.fault.Load() != nil {
+		if h.handle == 0 {
 			continue
 		}
-		code := d.on(needDevice, func(*frame) int32 { return call1(d.lib.fn[h.op], h.handle) })
+		if d.fault.Load() != nil {
+			d.stats.abandoned.Add(1)
+			continue
+		}
+		code := d.on(h.op, needDevice, func(*frame) int32 { return call1(d.lib.fn[h.op], h.handle) })
 		if err := d.failed(h.op, code); err != nil && first == nil {
 			first = err
 		}

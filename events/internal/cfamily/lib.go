@@ -27,6 +27,8 @@ type lib struct {
 	pin bool
 	// lastError: the library keeps a last error per thread that we must not leave behind.
 	lastError bool
+	// quiet functions are the driver library's, which leave the last error alone.
+	quiet [opCount]bool
 }
 
 func (l *lib) has(ops ...Op) bool {
@@ -37,6 +39,14 @@ func (l *lib) has(ops ...Op) bool {
 // contexts, the device.
 func (l *lib) canSwitch() bool {
 	return l.has(OpContextGet, OpContextSet, OpPrimaryRetain) || l.has(OpGetDevice, OpSetDevice)
+}
+
+// switcher is the function that makes a device current on the calling thread.
+func (l *lib) switcher() Op {
+	if l.has1(OpContextSet) {
+		return OpContextSet
+	}
+	return OpSetDevice
 }
 
 // What each ability needs, for Offers and for its methods alike.
@@ -101,7 +111,7 @@ func open(t *Table, o options) (*lib, error) {
 		spec := t.Driver
 		spec.Override = o.driver
 		driver, err := dl.Open(spec)
-		if err != nil && o.driver != "" {
+		if err != nil && named(err) {
 			return nil, err
 		}
 		if err == nil {
@@ -139,20 +149,26 @@ func open(t *Table, o options) (*lib, error) {
 			Advice: "name the driver library with " + t.Driver.Env + ", or make one device visible",
 		}
 	}
-	l.lastError = l.has(OpLastErrorPeek, OpLastErrorClear)
 	return l, nil
+}
+
+// named reports whether a library is missing that somebody asked for by its path.
+// Going on without it would hide that.
+func named(err error) bool {
+	var u *events.UnavailableError
+	return errors.As(err, &u) && u.Cause == events.CauseBadOverride
 }
 
 // accept resolves the runtime's symbols in one candidate and asks it for its
 // devices. What it answers decides whether another candidate may do better.
 func (l *lib) accept(candidate *dl.Library) *events.UnavailableError {
 	missing := l.resolve(FromRuntime, candidate)
+	l.lastError = l.has(OpLastErrorPeek, OpLastErrorClear)
+	code := codeSuccess
 	if l.table.Symbols[OpInit].From == FromRuntime && l.has1(OpInit) {
-		call1(l.fn[OpInit], 0) // what it refuses with, the count below refuses with too
+		code = call1(l.fn[OpInit], 0)
 	}
-	if l.has(OpRuntimeVersion) {
-		l.version.runtime = l.askVersion(OpRuntimeVersion)
-	}
+	l.version.runtime = l.askVersion(OpRuntimeVersion)
 	if l.version.driver == 0 {
 		l.version.driver = l.askVersion(OpDriverVersion)
 	}
@@ -168,8 +184,10 @@ func (l *lib) accept(candidate *dl.Library) *events.UnavailableError {
 	f := l.frame()
 	defer l.drop(f)
 	f.word[0] = 0
-	code := call1(l.fn[OpDeviceCount], f.wordAddr(0))
-	l.clearLast(code)
+	if code == codeSuccess { // what the initialisation refuses with says more than a count after it
+		code = call1(l.fn[OpDeviceCount], f.wordAddr(0))
+		l.clearLast(code)
+	}
 	if code == codeSuccess && f.int32(0) > 0 {
 		l.devices = int(f.int32(0))
 		return nil
@@ -218,6 +236,7 @@ func (l *lib) resolve(from Source, in *dl.Library) (missing []string) {
 			continue
 		}
 		l.fn[op] = in.Lookup(s.Name)
+		l.quiet[op] = from == FromDriver
 		if l.fn[op] == 0 && s.Need == Required {
 			missing = append(missing, s.Name)
 		}
@@ -229,10 +248,13 @@ func (l *lib) askVersion(op Op) int {
 	if !l.has(op) {
 		return 0
 	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	f := l.frame()
 	defer l.drop(f)
 	f.word[0] = 0
-	if call1(l.fn[op], f.wordAddr(0)) != codeSuccess {
+	if code := call1(l.fn[op], f.wordAddr(0)); code != codeSuccess {
+		l.clearLast(code)
 		return 0
 	}
 	return int(f.int32(0))

@@ -63,11 +63,13 @@ func callLaunch(fn, kernel, stream uintptr, params *launchParams) int32 {
 	return status(r)
 }
 
-// frame is memory that C may write to during one call: on the heap, so it does
-// not move, and reached only through the frame, so it stays alive.
+// frame is memory that C may write to or follow pointers into during one call: on
+// the heap, so it does not move, and back in its pool after the call, so it stays
+// alive until then.
 type frame struct {
-	word [2]uint64
-	text [256]byte
+	word   [2]uint64
+	text   [256]byte
+	launch launchParams
 }
 
 func (f *frame) wordAddr(i int) uintptr { return uintptr(unsafe.Pointer(&f.word[i])) }
@@ -97,8 +99,8 @@ func stackShard() uint32 {
 	return uint32((uint64(uintptr(noescape(unsafe.Pointer(&here)))) >> 11) * 0x9e3779b97f4a7c15 >> 32)
 }
 
-// launchParams is the argument list of the spin kernel. It stays on the heap
-// for the call, and C reads it only during the call.
+// launchParams is the argument list of the spin kernel. It is part of a frame: C
+// follows the pointers in it, which nothing adjusts when a stack moves.
 type launchParams struct {
 	ptr     [2]uintptr
 	ns, out uint64
@@ -129,6 +131,17 @@ func callText(fn, a uintptr) string {
 	r := invoke(fn, unsafe.Slice((*uintptr)(noescape(unsafe.Pointer(&args))), 1))
 	return cText(r, 256)
 }
+
+// setText puts a string of C's into the frame, as much of it as fits.
+func (f *frame) setText(s string) {
+	f.text[copy(f.text[:len(f.text)-1], s)] = 0
+}
+
+// heapText is a string of C's that is too long for a frame. It is not inlined, so
+// that what it returns cannot be on a stack. Keep it alive until C is done with it.
+//
+//go:noinline
+func heapText(s string) []byte { return append([]byte(s), 0) }
 
 func bytesAddr(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 

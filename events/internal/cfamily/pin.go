@@ -55,15 +55,13 @@ func (d *dev) enter(need need, f *frame) (t thread, code int32) {
 
 func (d *dev) makeCurrent(t *thread, f *frame) int32 {
 	l := d.lib
-	get, set, ours := OpContextGet, OpContextSet, uintptr(d.ordinal)
-	if l.has1(OpContextSet) {
+	get, set, ours := OpGetDevice, l.switcher(), uintptr(d.ordinal)
+	if set == OpContextSet {
 		ctx, code := d.context()
 		if code != codeSuccess {
 			return code
 		}
-		ours = ctx
-	} else {
-		get, set = OpGetDevice, OpSetDevice
+		get, ours = OpContextGet, ctx
 	}
 	f.word[0] = 0
 	if code := call1(l.fn[get], f.wordAddr(0)); code != codeSuccess {
@@ -88,26 +86,31 @@ func (d *dev) leave(t thread, f *frame, code int32) {
 		call1(l.fn[OpExchangeMode], f.wordAddr(0))
 	}
 	if t.switched {
-		set := OpContextSet
-		if !l.has1(OpContextSet) {
-			set = OpSetDevice
-		}
-		call1(l.fn[set], t.previous)
+		call1(l.fn[l.switcher()], t.previous)
 	}
 	runtime.UnlockOSThread()
 }
 
 // context retains the device's primary context, which initialises the device:
-// only a call for this device gets here.
+// only a call for this device gets here. A refusal is not kept: memory that is
+// short now may be there later.
 func (d *dev) context() (uintptr, int32) {
-	d.ctxOnce.Do(func() {
-		f := d.lib.frame()
-		defer d.lib.drop(f)
-		f.word[1] = 0
-		d.ctxCode = call2(d.lib.fn[OpPrimaryRetain], f.wordAddr(1), uintptr(d.ordinal))
-		d.ctx = f.handle(1)
-	})
-	return d.ctx, d.ctxCode
+	if ctx := d.ctx.Load(); ctx != 0 {
+		return ctx, codeSuccess
+	}
+	d.ctxMu.Lock()
+	defer d.ctxMu.Unlock()
+	if ctx := d.ctx.Load(); ctx != 0 {
+		return ctx, codeSuccess
+	}
+	f := d.lib.frame()
+	defer d.lib.drop(f)
+	f.word[1] = 0
+	code := call2(d.lib.fn[OpPrimaryRetain], f.wordAddr(1), uintptr(d.ordinal))
+	if code == codeSuccess {
+		d.ctx.Store(f.handle(1))
+	}
+	return f.handle(1), code
 }
 
 // A round carries a thread in the seam's own words.

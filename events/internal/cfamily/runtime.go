@@ -3,6 +3,7 @@ package cfamily
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -11,7 +12,8 @@ import (
 )
 
 // Runtime is a vendor's library, loaded and asked for its devices. It is never
-// unloaded: vendors' libraries crash when they are.
+// unloaded: vendors' libraries crash when they are. One that no Open returned, nil
+// included, has no devices.
 type Runtime[V Vendor] struct {
 	lib  *lib
 	devs []*dev
@@ -29,6 +31,9 @@ type Info struct {
 	DriverVersionText  string            `json:"driver_version_text"`
 	Devices            []events.Identity `json:"devices"`
 }
+
+// errNotOpened answers for a Runtime that is not Open's.
+var errNotOpened = fmt.Errorf("%w: this Runtime was not opened; get one from Open, and look at its error", events.ErrUnavailable)
 
 // Open loads a vendor's library and lists its devices. It initialises none of
 // them. The error is an *events.UnavailableError. byDriver is nil where the vendor
@@ -64,7 +69,7 @@ func choose(byRuntime, byDriver *Table, o options) (*lib, error) {
 		return open(byDriver, direct)
 	}
 	l, err := open(byRuntime, o)
-	if err == nil || asked || o.library != "" || !replaceable(err) {
+	if err == nil || asked || o.library != "" || os.Getenv(byRuntime.Library.Env) != "" || !replaceable(err) {
 		return l, err
 	}
 	fallback, driverErr := open(byDriver, direct)
@@ -99,6 +104,10 @@ func bothFailed(runtimeErr, driverErr error) error {
 
 // Info says what was loaded and what it sees.
 func (r *Runtime[V]) Info() Info {
+	if r == nil || r.lib == nil {
+		var vendor V
+		return Info{Backend: vendor.VendorName()}
+	}
 	l := r.lib
 	info := Info{
 		Backend:            l.table.Backend,
@@ -119,11 +128,19 @@ func (r *Runtime[V]) Info() Info {
 }
 
 // DeviceCount is the number of visible devices, at least 1.
-func (r *Runtime[V]) DeviceCount() int { return len(r.devs) }
+func (r *Runtime[V]) DeviceCount() int {
+	if r == nil {
+		return 0
+	}
+	return len(r.devs)
+}
 
 // Device is the i-th visible device. Asking twice gives the same device; the
 // first call that needs it initialises it.
 func (r *Runtime[V]) Device(i int) (Device[V], error) {
+	if r == nil || r.lib == nil {
+		return Device[V]{}, errNotOpened
+	}
 	if i < 0 || i >= len(r.devs) {
 		return Device[V]{}, fmt.Errorf("%s: %w: device %d of %d (counted from 0)", r.lib.table.Backend, events.ErrInvalid, i, len(r.devs))
 	}
@@ -166,10 +183,10 @@ func (l *lib) identify(ordinal int) events.Identity {
 // Initialized reports whether the vendor has opened device i in this process,
 // by us or by anyone. The second result is false where the vendor cannot tell.
 func (r *Runtime[V]) Initialized(i int) (active, known bool) {
-	l := r.lib
-	if i < 0 || i >= len(r.devs) || !l.has1(OpPrimaryState) {
+	if i < 0 || i >= r.DeviceCount() || !r.lib.has1(OpPrimaryState) {
 		return false, false
 	}
+	l := r.lib
 	f := l.frame()
 	defer l.drop(f)
 	f.word = [2]uint64{}

@@ -3,6 +3,7 @@ package cfamily
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -46,8 +47,7 @@ func (d *dev) driverOp(op Op, call func(f *frame) int32) error {
 	if fault := d.fault.Load(); fault != nil {
 		return fault
 	}
-	code := d.on(needContext|needRelaxed, call)
-	return d.failed(op, code)
+	return d.failed(op, d.on(op, needContext|needRelaxed, call))
 }
 
 // needs refuses what belongs to an ability that the library lacks as a whole, so
@@ -175,25 +175,7 @@ func (s *spin) Measured() (time.Duration, error) {
 func (d Device[V]) prepare() error {
 	s := &d.scratch
 	if s.host == 0 {
-		err := d.driverOp(OpHostAlloc, func(f *frame) int32 {
-			f.word[1] = 0
-			code := call3(d.lib.fn[OpHostAlloc], f.wordAddr(1), blockSize, flagHostMapped)
-			if code != codeSuccess {
-				return code
-			}
-			host := f.handle(1)
-			f.word[1] = 0
-			if code = call3(d.lib.fn[OpHostAddress], f.wordAddr(1), host, 0); code != codeSuccess {
-				call1(d.lib.fn[OpHostFree], host)
-				return code
-			}
-			for i := range blockSize / 8 {
-				hostWord64(host, i).Store(0)
-			}
-			s.host, s.device = host, f.handle(1)
-			return code
-		})
-		if err != nil {
+		if err := d.pinBlock(); err != nil {
 			return fmt.Errorf("pinned memory for scratch work: %w", err)
 		}
 	}
@@ -206,23 +188,59 @@ func (d Device[V]) prepare() error {
 	return nil
 }
 
-func (d Device[V]) loadKernel() error {
-	s := &d.scratch
-	text := append([]byte(d.lib.table.SpinProgram), 0)
-	name := append([]byte(d.lib.table.SpinKernel), 0)
-	err := d.driverOp(OpModuleLoad, func(f *frame) int32 {
+func (d *dev) pinBlock() error {
+	var host, device uintptr
+	err := d.driverOp(OpHostAlloc, func(f *frame) int32 {
 		f.word[1] = 0
-		code := call2(d.lib.fn[OpModuleLoad], f.wordAddr(1), bytesAddr(text))
-		s.module = f.handle(1)
+		code := call3(d.lib.fn[OpHostAlloc], f.wordAddr(1), blockSize, flagHostMapped)
+		host = f.handle(1)
 		return code
 	})
 	if err != nil {
 		return err
 	}
-	var kernel uintptr
-	err = d.driverOp(OpModuleFunction, func(f *frame) int32 {
+	err = d.driverOp(OpHostAddress, func(f *frame) int32 {
 		f.word[1] = 0
-		code := call3(d.lib.fn[OpModuleFunction], f.wordAddr(1), s.module, bytesAddr(name))
+		code := call3(d.lib.fn[OpHostAddress], f.wordAddr(1), host, 0)
+		device = f.handle(1)
+		return code
+	})
+	if err != nil {
+		return errors.Join(err, d.freeBlock(host))
+	}
+	for i := range blockSize / 8 {
+		hostWord64(host, i).Store(0)
+	}
+	d.scratch.host, d.scratch.device = host, device
+	return nil
+}
+
+func (d *dev) freeBlock(host uintptr) error {
+	return d.driverOp(OpHostFree, func(*frame) int32 { return call1(d.lib.fn[OpHostFree], host) })
+}
+
+func (d Device[V]) loadKernel() error {
+	s := &d.scratch
+	if s.module == 0 { // else an earlier try got that far
+		text := heapText(d.lib.table.SpinProgram)
+		err := d.driverOp(OpModuleLoad, func(f *frame) int32 {
+			f.word[1] = 0
+			code := call2(d.lib.fn[OpModuleLoad], f.wordAddr(1), bytesAddr(text))
+			if code == codeSuccess {
+				s.module = f.handle(1)
+			}
+			return code
+		})
+		runtime.KeepAlive(text)
+		if err != nil {
+			return err
+		}
+	}
+	var kernel uintptr
+	err := d.driverOp(OpModuleFunction, func(f *frame) int32 {
+		f.word[1] = 0
+		f.setText(d.lib.table.SpinKernel)
+		code := call3(d.lib.fn[OpModuleFunction], f.wordAddr(1), s.module, f.textAddr())
 		kernel = f.handle(1)
 		return code
 	})
@@ -236,7 +254,9 @@ func (d Device[V]) loadKernel() error {
 	first, err := s.claim()
 	if err == nil {
 		s.kernel = kernel
-		if err = d.launchSpin(first, 1, warm); err == nil {
+		if err = d.launchSpin(first, 1, warm); err != nil {
+			first.discard()
+		} else {
 			err = d.StreamSynchronize(warm)
 		}
 	}
@@ -278,9 +298,9 @@ func (d Device[V]) ScratchSpin(length time.Duration, stream Stream[V]) (events.S
 }
 
 func (d Device[V]) launchSpin(s *spin, length time.Duration, stream Stream[V]) error {
-	params := &launchParams{ns: uint64(length), out: uint64(d.scratch.device) + uint64(16*s.slot)}
-	return d.queued(OpLaunch, stream, func(*frame) int32 {
-		return callLaunch(d.lib.fn[OpLaunch], d.scratch.kernel, stream.handle, params)
+	return d.queued(OpLaunch, stream, func(f *frame) int32 {
+		f.launch.ns, f.launch.out = uint64(length), uint64(d.scratch.device)+uint64(16*s.slot)
+		return callLaunch(d.lib.fn[OpLaunch], d.scratch.kernel, stream.handle, &f.launch)
 	})
 }
 
@@ -400,9 +420,9 @@ func (g *gate) release(state int32) {
 	}
 }
 
-// Close gives back what scratch work, gates and a retained context hold on this
-// device. Events and streams are their owners'. Work still using the memory is
-// waited for by the driver; open every gate first.
+// Close gives back what scratch work and gates hold on this device. Events and
+// streams are their owners', and for their sake the device's context stays. Work
+// still using the memory is waited for by the driver; open every gate first.
 func (d *dev) Close() error {
 	if d == nil {
 		return nil
@@ -437,8 +457,7 @@ func (d *dev) Close() error {
 		first = d.driverOp(OpModuleUnload, func(*frame) int32 { return call1(d.lib.fn[OpModuleUnload], s.module) })
 	}
 	if s.host != 0 {
-		err := d.driverOp(OpHostFree, func(*frame) int32 { return call1(d.lib.fn[OpHostFree], s.host) })
-		if first == nil {
+		if err := d.freeBlock(s.host); first == nil {
 			first = err
 		}
 	}

@@ -16,15 +16,19 @@ import "time"
 // reaches the vendor's library.
 //
 // Unless a method says that it blocks, it returns without waiting for device
-// work. After a sticky device fault every method that reaches the device
-// returns an error that wraps ErrDeviceFault.
+// work. After a sticky device fault every method that asks the device for
+// something new returns an error that wraps ErrDeviceFault; what is known already
+// (that an event was reached, a span that was read) may still be answered.
 //
-// The interface does not grow. What only some vendors can do is an ability: a
-// small interface of its own, found with Ability.
+// The interface is frozen: no method is added, taken away or changed any more.
+// It was frozen once a runtime that is not CUDA's twin (OpenCL: no events made in
+// advance, queues for streams, integer stamps) had passed the whole suite on a
+// real driver without a change to it. What only some vendors can do is an ability:
+// a small interface of its own, found with Ability.
 //
 //revive:disable-next-line:var-naming
 type EventApi[E any, S comparable] interface {
-	// Backend names the vendor: "cuda", "hip", "mock". It never changes and
+	// Backend names the vendor: "cuda", "hip", "opencl", "mock". It never changes and
 	// is fit for a log field or a file name.
 	Backend() string
 

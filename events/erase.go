@@ -45,6 +45,7 @@ func Erase[E any, S comparable](api EventApi[E, S]) AnyApi {
 	x.asker, _ = Ability[CaptureAsker[S]](api)
 	x.stale, _ = Ability[StaleReader](api)
 	x.host, _ = Ability[HostClocker](api)
+	x.timer, _ = Ability[TimerReader[E]](api)
 	x.untimed, _ = Ability[UntimedCreator[E]](api)
 	x.identity, _ = Ability[Identifier](api)
 	x.wrapper, _ = Ability[StreamWrapper[S]](api)
@@ -76,6 +77,7 @@ type erased[E any, S comparable] struct {
 	asker    CaptureAsker[S]
 	stale    StaleReader
 	host     HostClocker
+	timer    TimerReader[E]
 	untimed  UntimedCreator[E]
 	identity Identifier
 	wrapper  StreamWrapper[S]
@@ -98,6 +100,8 @@ func (x *erased[E, S]) Offers(ability any) bool {
 		return x.stale != nil
 	case *HostClocker:
 		return x.host != nil
+	case *TimerReader[AnyEvent]:
+		return x.timer != nil
 	case *UntimedCreator[AnyEvent]:
 		return x.untimed != nil
 	case *Identifier:
@@ -312,6 +316,24 @@ func (x *erased[E, S]) HostClock() func() int64 {
 		return nil
 	}
 	return x.host.HostClock()
+}
+
+func (x *erased[E, S]) DeviceAndHostTimer() (device, host uint64, err error) {
+	if x.timer == nil {
+		return 0, 0, x.unsupported("the device's timer")
+	}
+	return x.timer.DeviceAndHostTimer()
+}
+
+func (x *erased[E, S]) EventStamp(event AnyEvent) (uint64, error) {
+	e, err := x.event(event)
+	if err != nil {
+		return 0, err
+	}
+	if x.timer == nil {
+		return 0, x.unsupported("the stamp of one event")
+	}
+	return x.timer.EventStamp(e)
 }
 
 func (x *erased[E, S]) EventCreateUntimed(blocking bool) (AnyEvent, error) {

@@ -30,8 +30,9 @@ var (
 	ErrCapturing = errors.New("stream is being captured into a graph")
 	// ErrDeviceMismatch: the handle belongs to another device, backend or instance.
 	ErrDeviceMismatch = errors.New("handle belongs to another device")
-	// ErrDeviceFault: earlier work on the device failed. Sticky: on CUDA nothing
-	// on this device works again in this process.
+	// ErrDeviceFault: earlier work on the device failed. It stays: every later
+	// call that reaches the device gives it too. Whether the device can be opened
+	// anew in the same process is the vendor's: not on CUDA, yes on OpenCL.
 	ErrDeviceFault = errors.New("device fault")
 	// ErrContextLost: the device's context was destroyed or reset under us.
 	ErrContextLost = errors.New("device context lost")
@@ -65,7 +66,7 @@ func (e *DriverError) Error() string {
 	s := e.Op + ": " + codeText(e.Name, e.Code)
 	switch {
 	case errors.Is(e.Kind, ErrDeviceFault):
-		s += ": earlier work on this device failed, not this call; the device cannot be used again in this process"
+		s += ": earlier work on this device failed, not this call; nothing more will succeed on it in this opening, so open it anew where the vendor allows that, else restart the process"
 	case errors.Is(e.Kind, ErrContextLost):
 		s += ": the device was reset or its context destroyed; make new handles or restart the process"
 	case errors.Is(e.Kind, ErrCapturing):

@@ -8,12 +8,12 @@ import (
 
 // ReadingError is a reading that is not a duration. It wraps ErrBadReading.
 type ReadingError struct {
-	Milliseconds float32 // as the driver gave it
+	Read string // what the driver gave, with its unit: "NaN ms", "from 7 to 3 ns"
 }
 
 // Error names the raw value.
 func (e *ReadingError) Error() string {
-	return fmt.Sprintf("%v: the driver answered %v ms", ErrBadReading, e.Milliseconds)
+	return ErrBadReading.Error() + ": the driver answered " + e.Read
 }
 
 // Unwrap gives ErrBadReading.
@@ -32,7 +32,7 @@ func FromMilliseconds(ms float32) (d time.Duration, clamped bool, err error) {
 	ns := float64(ms) * 1e6
 	switch {
 	case !(math.Abs(ns) < math.MaxInt64): // NaN compares as false
-		return 0, false, &ReadingError{Milliseconds: ms}
+		return 0, false, &ReadingError{Read: fmt.Sprint(ms, " ms")}
 	case ns < 0:
 		return 0, true, nil
 	}

@@ -22,6 +22,7 @@ func backends() []backend {
 	return []backend{
 		{name: "cuda", auto: true, open: openCUDA},
 		{name: "hip", auto: true, open: openHIP},
+		{name: "opencl", auto: true, open: openOpenCL},
 		{name: "mock", open: openMock},
 	}
 }

@@ -46,7 +46,7 @@ type requested struct {
 }
 
 type library struct {
-	API                string `json:"api"` // "runtime", or "driver" where that library is used directly
+	API                string `json:"api"` // "runtime", "driver" where that library is used directly, or "icd" for OpenCL's loader
 	Path               string `json:"path"`
 	Driver             string `json:"driver"`
 	RuntimeVersion     int    `json:"runtime_version"`
@@ -56,10 +56,11 @@ type library struct {
 }
 
 type identity struct {
-	Ordinal  int    `json:"ordinal"`
-	Name     string `json:"name"`
-	PCIBusID string `json:"pci_bus_id"`
-	UUID     string `json:"uuid"`
+	Kind     events.DeviceKind `json:"kind"` // "gpu", "cpu", "accelerator", "simulated", or empty
+	Ordinal  int               `json:"ordinal"`
+	Name     string            `json:"name"`
+	PCIBusID string            `json:"pci_bus_id"`
+	UUID     string            `json:"uuid"`
 }
 
 type unavailable struct {

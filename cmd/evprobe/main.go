@@ -1,6 +1,6 @@
 // Command evprobe measures whether the event timing of a device can be trusted.
 //
-//	evprobe [-backend auto|cuda|hip|mock] [-device N] [-json] [-timeout D] [-v]
+//	evprobe [-backend auto|cuda|hip|opencl|mock] [-device N] [-json] [-timeout D] [-v]
 //
 // It runs named checks and prints, for each, what was measured and what a
 // failure means. With -json it prints exactly one document on stdout, whatever

@@ -21,6 +21,7 @@ import (
 	"example.com/devevents/events"
 	"example.com/devevents/events/hip"
 	"example.com/devevents/events/mock"
+	"example.com/devevents/events/opencl"
 	"example.com/devevents/internal/gputest"
 )
 
@@ -123,7 +124,7 @@ func TestEveryExitCodeComesWithADocument(t *testing.T) {
 		outcome string
 		summary string
 	}{
-		{"all passed", nil, simulated(t), "", 0, "passed", "16 of 17 checks passed, 0 failed, 1 skipped"},
+		{"all passed", nil, simulated(t), "", 0, "passed", "17 of 18 checks passed, 0 failed, 1 skipped"},
 		{"a check failed", nil, simulated(t, mock.Fault{Op: mock.OpEventElapsed, Reading: mock.Reads(0)}), "", 1, "failed", "do not rely"},
 		{"device lost", nil, simulated(t, mock.Fault{Op: mock.OpEventCreate, Nth: 3, Lose: true}), "", 1, "failed", "do not rely"},
 		{"nothing ran", nil, canned(nil, probe.Result{Verdict: probe.Skip}), "", 1, "failed", "nothing was measured"},
@@ -265,11 +266,11 @@ func TestTextIsOneLineForEachCheckAndTheMeaningOfFailures(t *testing.T) {
 	require.Equal(t, exitFailed, got.code)
 	require.Empty(t, got.stderr)
 	lines := strings.Split(strings.TrimSuffix(got.stdout, "\n"), "\n")
-	require.Equal(t, "cuda device 0: Simulated device, PCI 0000:01:00.0", strings.Replace(lines[0], "mock", "cuda", 1))
+	require.Equal(t, "cuda device 0 (simulated): Simulated device, PCI 0000:01:00.0", strings.Replace(lines[0], "mock", "cuda", 1))
 	for i, name := range probe.Names() {
 		require.Regexp(t, `^(PASS|FAIL|SKIP)  `+name+` +\S`, lines[1+i])
 	}
-	require.Regexp(t, `^FAIL  stream-order  .*mockStreamWaitEvent: mockErrorUnknown \(999\)`, lines[10])
+	require.Regexp(t, `^FAIL  stream-order  .*mockStreamWaitEvent: mockErrorUnknown \(999\)`, lines[11])
 	require.Contains(t, got.stdout, "1 failed, 1 skipped: do not rely")
 	require.Equal(t, "  stream-order: expected that a stream that waits for another stream's event goes on after it, never before;"+
 		" without it work on one stream can overtake the work on another that it depends on", lines[len(lines)-1])
@@ -361,7 +362,9 @@ func noDevice(t *testing.T, args ...string) document {
 func TestLibraryThatIsNotThereEndsWith3(t *testing.T) {
 	t.Setenv("DEVEVENTS_CUDART", "/nonexistent/libcudart.so.13")
 	t.Setenv("DEVEVENTS_HIP", "/nonexistent/libamdhip64.so.7")
-	for _, backend := range []string{"cuda", "hip"} {
+	t.Setenv("DEVEVENTS_OPENCL", "/nonexistent/libOpenCL.so.1")
+	all := []string{"cuda", "hip", "opencl"}
+	for _, backend := range all {
 		doc := noDevice(t, "-backend", backend)
 		require.Len(t, doc.Unavailable, 1)
 		require.Equal(t, backend, doc.Unavailable[0].Backend)
@@ -372,7 +375,32 @@ func TestLibraryThatIsNotThereEndsWith3(t *testing.T) {
 	for _, u := range noDevice(t).Unavailable {
 		tried = append(tried, u.Backend)
 	}
-	require.Equal(t, []string{"cuda", "hip"}, tried, "auto tries all")
+	require.Equal(t, all, tried, "auto tries all")
+}
+
+// A driver that is not CUDA's twin, on whatever machine has one: PoCL in CI.
+func TestOpenCLDriverPassesItsChecks(t *testing.T) {
+	if _, err := opencl.Open(); err != nil {
+		if os.Getenv("DEVEVENTS_REQUIRE_OPENCL") == "1" {
+			t.Fatal(err)
+		}
+		t.Skipf("needs an OpenCL driver: %v", err)
+	}
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), []string{"-backend", "opencl", "-json"}, &stdout, &stderr)
+	require.Equal(t, exitPassed, code, stdout.String())
+	doc := output{stdout: stdout.String()}.document(t)
+	require.Equal(t, "opencl", doc.Backend)
+	require.Equal(t, "icd", doc.Library.API)
+	require.Contains(t, doc.Library.RuntimeVersionText, "OpenCL ")
+	require.NotEmpty(t, doc.Library.DriverVersionText)
+	require.NotEmpty(t, doc.Device.Name)
+	for _, r := range doc.Checks {
+		if r.Name == "capture" {
+			require.Equal(t, probe.Skip, r.Verdict)
+			require.Contains(t, r.Reason, "no Graphs")
+		}
+	}
 }
 
 // A failure to load that names one of many candidates is no help:

@@ -43,7 +43,11 @@ func (p *printer) document(d *document) {
 }
 
 func (p *printer) header(o *opened) {
-	s := fmt.Sprintf("%s device %d: %s", o.backend, o.identity.Ordinal, o.identity.Name)
+	s := fmt.Sprintf("%s device %d", o.backend, o.identity.Ordinal)
+	if o.identity.Kind != "" {
+		s += " (" + string(o.identity.Kind) + ")"
+	}
+	s += ": " + o.identity.Name
 	if o.identity.PCIBusID != "" {
 		s += ", PCI " + o.identity.PCIBusID
 	}

@@ -23,6 +23,8 @@ const (
 	OpRoundEnd
 	OpEventWait
 	OpEventElapsed
+	OpEventStamp
+	OpDeviceAndHostTimer
 	OpStreamWaitEvent
 	OpStreamSynchronize
 	OpStreamCreate
@@ -46,7 +48,7 @@ const (
 
 var opNames = [opCount]string{
 	"any", "EventCreate", "EventCreateUntimed", "EventDestroy", "EventRecord", "EventRecordExternal",
-	"EventQuery", "RoundBegin", "RoundQuery", "RoundEnd", "EventWait", "EventElapsed", "StreamWaitEvent",
+	"EventQuery", "RoundBegin", "RoundQuery", "RoundEnd", "EventWait", "EventElapsed", "EventStamp", "DeviceAndHostTimer", "StreamWaitEvent",
 	"StreamSynchronize", "StreamCreateNonBlocking", "StreamDestroy", "StreamCapturing", "GateClose", "GateOpen",
 	"ScratchAlloc", "ScratchFree", "ScratchMemset", "ScratchCopy", "ScratchSpin", "SpinMeasured", "Work",
 	"CaptureBegin", "CaptureEnd", "GraphLaunch", "HostRead",

@@ -38,6 +38,7 @@ var (
 	_ events.Querier[Event]          = (*Device)(nil)
 	_ events.RoundQuerier[Event]     = (*Device)(nil)
 	_ events.CaptureAsker[Stream]    = (*Device)(nil)
+	_ events.TimerReader[Event]      = (*Device)(nil)
 	_ events.UntimedCreator[Event]   = (*Device)(nil)
 	_ events.Identifier              = (*Device)(nil)
 	_ events.StreamWrapper[Stream]   = (*Device)(nil)
@@ -62,6 +63,7 @@ const (
 	FeatureGate
 	FeatureScratch
 	FeatureGraphs
+	FeatureTimerReader
 )
 
 func newDevice(s *System, ordinal int, cfg deviceConfig) *Device {
@@ -112,6 +114,8 @@ func (d *Device) Offers(ability any) bool {
 		f = FeatureScratch
 	case *events.Graphs[Event, Stream]:
 		f = FeatureGraphs
+	case *events.TimerReader[Event]:
+		f = FeatureTimerReader
 	}
 	return d.has(f)
 }
@@ -131,6 +135,7 @@ func (d *Device) Identity() events.Identity {
 		return events.Identity{}
 	}
 	return events.Identity{
+		Kind:     events.KindSimulated,
 		Ordinal:  d.ordinal,
 		Name:     d.cfg.name,
 		PCIBusID: fmt.Sprintf("0000:%02x:00.0", d.ordinal+1),

@@ -352,6 +352,44 @@ func (d *Device) elapsed(c *call, start, end Event) (time.Duration, error) {
 	return span, err
 }
 
+// EventStamp implements events.TimerReader.
+func (d *Device) EventStamp(e Event) (uint64, error) {
+	c := d.begin(OpEventStamp)
+	c.event = e.ID()
+	stamp, err := d.stampOf(&c, e)
+	return stamp, d.end(&c, err)
+}
+
+func (d *Device) stampOf(c *call, e Event) (uint64, error) {
+	if err := d.need(FeatureTimerReader, c.op); err != nil {
+		return 0, err
+	}
+	if err := d.liveEvent(c.op, "event", e); err != nil {
+		return 0, err
+	}
+	if err := d.reach(c); err != nil {
+		return 0, err
+	}
+	if err := e.p.readable(c.op, "event"); err != nil {
+		return 0, err
+	}
+	return uint64(e.p.stamp()), nil
+}
+
+// DeviceAndHostTimer implements events.TimerReader. The device's time has the
+// tick of its stamps.
+func (d *Device) DeviceAndHostTimer() (device, host uint64, err error) {
+	c := d.begin(OpDeviceAndHostTimer)
+	if err = d.need(FeatureTimerReader, c.op); err == nil {
+		err = d.reach(&c)
+	}
+	if err == nil {
+		now := d.sys.now()
+		device, host = uint64(d.reading(now)), uint64(now)
+	}
+	return device, host, d.end(&c, err)
+}
+
 // readable says which of the things that make a reading impossible it is.
 func (e *event) readable(op Op, which string) error {
 	switch {
@@ -372,8 +410,11 @@ func (e *event) readable(op Op, which string) error {
 	return nil
 }
 
-func (e *event) stamp() int64 {
-	t, tick := e.dev.clock.at(e.end), e.dev.cfg.tick
+func (e *event) stamp() int64 { return e.dev.reading(e.end) }
+
+// reading is what the device's clock shows at a host time, in whole ticks.
+func (d *Device) reading(host int64) int64 {
+	t, tick := d.clock.at(host), d.cfg.tick
 	past := t % tick
 	if past < 0 {
 		past += tick

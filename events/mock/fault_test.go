@@ -2,6 +2,7 @@ package mock_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -87,7 +88,7 @@ func TestReadingsThatLie(t *testing.T) {
 		var re *events.ReadingError
 		require.ErrorAs(t, err, &re)
 		require.ErrorIs(t, err, events.ErrBadReading)
-		require.Equal(t, math.Float32bits(ms), math.Float32bits(re.Milliseconds))
+		require.Equal(t, fmt.Sprint(ms, " ms"), re.Read)
 	}
 	d, err := read(0.0005)
 	require.NoError(t, err)

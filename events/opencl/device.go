@@ -14,9 +14,9 @@ import (
 
 // Device is one OpenCL device. It is a small value, safe for concurrent use, and
 // implements events.EventApi[Event, Stream] and the abilities Querier,
-// Identifier, StreamWrapper, StatsReader, Gate and Scratch, and TimerReader of
-// this package where the driver has it: ask with events.Ability. The zero Device
-// is ErrUnavailable in every call.
+// Identifier, StreamWrapper, StatsReader, Gate and Scratch, and TimerReader where
+// the driver has it: ask with events.Ability. The zero Device is ErrUnavailable in
+// every call.
 type Device struct{ *dev }
 
 var (
@@ -28,18 +28,8 @@ var (
 	_ events.StatsReader             = Device{}
 	_ events.Gate[Stream]            = Device{}
 	_ events.Scratch[Stream]         = Device{}
-	_ TimerReader                    = Device{}
+	_ events.TimerReader[Event]      = Device{}
 )
-
-// TimerReader is an ability of this package's devices: the clock that stamps
-// events can be read without an event, together with the host's, so that where
-// the two meet can be checked from outside.
-type TimerReader interface {
-	// DeviceAndHostTimer reads the device's clock, on the scale of EventStamp,
-	// and the host's clock as the driver keeps it, at about one moment. Both are
-	// nanoseconds of an unknown origin. It may take long on some drivers.
-	DeviceAndHostTimer() (device, host uint64, err error)
-}
 
 type dev struct {
 	rt      *Runtime
@@ -251,7 +241,7 @@ func (d Device) Offers(ability any) bool {
 	if d.dev == nil {
 		return false
 	}
-	if _, asked := ability.(*TimerReader); asked {
+	if _, asked := ability.(*events.TimerReader[Event]); asked {
 		return d.timers
 	}
 	return true
@@ -323,7 +313,7 @@ func (d *dev) EventStats() events.Stats {
 	}
 }
 
-// DeviceAndHostTimer implements TimerReader.
+// DeviceAndHostTimer implements events.TimerReader.
 func (d Device) DeviceAndHostTimer() (device, host uint64, err error) {
 	if d.dev == nil {
 		return 0, 0, errNotOpen

@@ -338,14 +338,12 @@ func (d Device) EventElapsed(start, end Event) (time.Duration, error) {
 		return 0, nil
 	}
 	if to-from > math.MaxInt64 {
-		return 0, fmt.Errorf("%s: elapsed: %w: the driver's times are %d and %d ns", backend, events.ErrBadReading, from, to)
+		return 0, fmt.Errorf("%s: elapsed: %w", backend, &events.ReadingError{Read: fmt.Sprintf("from %d to %d ns", from, to)})
 	}
 	return time.Duration(to - from), nil
 }
 
-// EventStamp is the time at which the event's last record was reached, in
-// nanoseconds of the device's own clock: CL_PROFILING_COMMAND_END. Its errors are
-// those of EventElapsed.
+// EventStamp implements events.TimerReader: CL_PROFILING_COMMAND_END.
 func (d Device) EventStamp(event Event) (uint64, error) { return d.stampOf("event", event) }
 
 func (d Device) stampOf(what string, event Event) (uint64, error) {

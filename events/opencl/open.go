@@ -61,7 +61,6 @@ type PlatformInfo struct {
 type DeviceInfo struct {
 	events.Identity
 	Platform int    // its place in Info.Platforms
-	Type     string // "gpu", "accelerator", "other" or "cpu"
 	Version  string // "OpenCL 3.0 ..."
 	Driver   string // the driver's own version
 }
@@ -151,7 +150,7 @@ func enumerate(api clapi.API) (*Runtime, *events.UnavailableError) {
 		return nil, s.noDevice()
 	}
 	slices.SortStableFunc(s.slots, func(a, b *slot) int {
-		return cmp.Or(cmp.Compare(rank(a.info.Type), rank(b.info.Type)), cmp.Compare(a.platform, b.platform))
+		return cmp.Or(cmp.Compare(rank(a.info.Kind), rank(b.info.Kind)), cmp.Compare(a.platform, b.platform))
 	})
 	for i, d := range s.slots {
 		d.info.Ordinal = i
@@ -203,7 +202,7 @@ func (s *survey) device(id clapi.Device, platform int) {
 	d.info.Version, _ = s.api.DeviceText(id, clapi.DeviceVersion)
 	d.info.Driver, _ = s.api.DeviceText(id, clapi.DriverVersion)
 	kind, _ := s.api.DeviceWord(id, clapi.DeviceType)
-	d.info.Type = typeName(kind)
+	d.info.Kind = kindOfDevice(kind)
 	d.version = min(parseVersion(of.Version), parseVersion(d.info.Version))
 	if s.outdated(d.info.Name, d.info.Version) {
 		return
@@ -218,25 +217,27 @@ func (s *survey) device(id clapi.Device, platform int) {
 		case "cl_khr_pci_bus_info":
 			d.info.PCIBusID = pciBusID(s.api, id)
 		case "cl_khr_device_uuid":
-			d.info.UUID = uuid(s.api, id, d.info.Type)
+			d.info.UUID = uuid(s.api, id, d.info.Kind)
 		}
 	}
 	s.slots = append(s.slots, d)
 }
 
-func typeName(bits uint64) string {
+func kindOfDevice(bits uint64) events.DeviceKind {
 	switch {
 	case bits&clapi.TypeGPU != 0:
-		return "gpu"
+		return events.KindGPU
 	case bits&clapi.TypeAccelerator != 0:
-		return "accelerator"
+		return events.KindAccelerator
 	case bits&clapi.TypeCPU != 0:
-		return "cpu"
+		return events.KindCPU
 	}
-	return "other"
+	return ""
 }
 
-func rank(name string) int { return slices.Index([]string{"gpu", "accelerator", "other", "cpu"}, name) }
+func rank(kind events.DeviceKind) int {
+	return slices.Index([]events.DeviceKind{events.KindGPU, events.KindAccelerator, "", events.KindCPU}, kind)
+}
 
 func pciBusID(api clapi.API, d clapi.Device) string {
 	var b [16]byte
@@ -251,13 +252,13 @@ func pciBusID(api clapi.API, d clapi.Device) string {
 
 // uuid is written as CUDA writes it where the device is a GPU, so that one device
 // has one name in both.
-func uuid(api clapi.API, d clapi.Device, kind string) string {
+func uuid(api clapi.API, d clapi.Device, kind events.DeviceKind) string {
 	var b [16]byte
 	if api.DeviceBytes(d, clapi.DeviceUUID, b[:]) != clapi.Success || b == [16]byte{} {
 		return ""
 	}
 	text := fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-	if kind == "gpu" {
+	if kind == events.KindGPU {
 		return "GPU-" + text
 	}
 	return text

@@ -123,7 +123,7 @@ func TestDevicesAreNumberedInAFixedOrder(t *testing.T) {
 		var names []string
 		for i, d := range info.Devices {
 			require.Equal(t, i, d.Ordinal)
-			names = append(names, info.Platforms[d.Platform].Name+" "+d.Name+" "+d.Type)
+			names = append(names, info.Platforms[d.Platform].Name+" "+d.Name+" "+string(d.Kind))
 		}
 		require.Equal(t, []string{"A a0 gpu", "A a1 gpu", "B b0 gpu", "B fpga accelerator", "A cpu cpu"}, names)
 		require.Len(t, info.Platforms, 3)
@@ -186,7 +186,7 @@ func TestOldPlatformsGetTheOldCalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := imitated(t, change)
 			require.NotZero(t, b.driver.legacyQueues)
-			_, offered := events.Ability[TimerReader](b.Device)
+			_, offered := events.Ability[events.TimerReader[Event]](b.Device)
 			require.False(t, offered)
 			_, _, err := b.Device.DeviceAndHostTimer()
 			require.ErrorIs(t, err, events.ErrUnsupported)

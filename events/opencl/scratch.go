@@ -402,7 +402,7 @@ func (d Device) buildSpin() error {
 		return d.failed("clCreateProgramWithSource", code, true)
 	}
 	options := ""
-	if d.info.Type == "cpu" {
+	if d.info.Kind == events.KindCPU {
 		options = "-DDEVEVENTS_CPU"
 	}
 	if code := d.api.BuildProgram(program, d.id, options); code != clapi.Success {

@@ -112,7 +112,7 @@ func notThisPlatform(backend string) *events.UnavailableError {
 	return &events.UnavailableError{
 		Backend: backend,
 		Cause:   events.CauseNotThisPlatform,
-		Detail:  "no CUDA or HIP runtime exists here (" + runtime.GOOS + "/" + runtime.GOARCH + ")",
+		Detail:  "no CUDA or HIP runtime exists here, and no OpenCL loader that could be loaded (" + runtime.GOOS + "/" + runtime.GOARCH + ")",
 		Advice:  "run on linux/amd64, linux/arm64 or windows, or use the simulated device",
 	}
 }

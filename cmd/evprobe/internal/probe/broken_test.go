@@ -64,6 +64,7 @@ func TestEachCheckFailsOnABackendThatIsBrokenInItsWay(t *testing.T) {
 		{"microseconds taken for milliseconds", "known-work", scaled(1e-3), About{}, "away from the device's own timer"},
 		{"both clocks ten times too fast", "known-work", fastTimer{scaled(10).(*mock.Device), 10}, About{}, "by the host's clock"},
 		{"timer that stands still", "known-work", fastTimer{mock.NewDevice(), 0}, About{}, "timer says only 0s"},
+		{"work that starts late on the host's processors", "known-work", kind{addsTo(150 * time.Microsecond), events.KindCPU}, About{}, "away from the device's own timer"},
 		{"launch in the span", "known-work", scripted(mock.Fault{Op: mock.OpEventElapsed, Reading: func(ms float32) float32 { return ms + 0.006 }}), About{}, "10µs of work reads +7.28µs away"},
 
 		{"events out of order", "order", scripted(mock.Fault{Op: mock.OpEventElapsed, Every: 100, Reading: func(ms float32) float32 { return ms / 2 }}), About{}, "recorded later"},
@@ -75,6 +76,11 @@ func TestEachCheckFailsOnABackendThatIsBrokenInItsWay(t *testing.T) {
 		{"spans longer than the run", "order", scaled(1e4), About{}, "recording and reaching all of them took"},
 		{"spans that do not add up", "order", scripted(mock.Fault{Op: mock.OpEventElapsed, Nth: 3, Reading: func(ms float32) float32 { return ms + 0.02 }}), About{}, "add up to"},
 		{"NaN", "order", scripted(mock.Fault{Op: mock.OpEventElapsed, Nth: 7, Reading: mock.Reads(float32(math.NaN()))}), About{}, "not a duration"},
+
+		{"stamps of another clock", "device-timer", otherClock{mock.NewDevice(), time.Second}, About{}, "is stamped 1."},
+		{"stamps of another origin", "device-timer", otherClock{mock.NewDevice(), -time.Hour}, About{}, "is stamped -"},
+		{"timer refused", "device-timer", scripted(mock.Fault{Op: mock.OpDeviceAndHostTimer, Nth: 3, Code: mock.CodeUnknown}), About{}, "mockErrorUnknown"},
+		{"stamp refused", "device-timer", scripted(mock.Fault{Op: mock.OpEventStamp, Code: mock.CodeUnknown}), About{}, "reading the stamp"},
 
 		{"coarse stamps", "tick", mock.NewDevice(mock.Tick(2 * time.Microsecond)), About{}, "multiples of 2µs"},
 		{"one span for all", "tick", scripted(mock.Fault{Op: mock.OpEventElapsed, Reading: mock.Reads(1.28)}), About{}, "too few to find a step"},
@@ -403,11 +409,64 @@ func TestLibraryThatIsNotMappedFails(t *testing.T) {
 		{"named like a mapped one", Library{Path: filepath.Join("/opt", filepath.Base(mapped))}, version, Fail, mapped},
 		{"no version", Library{Path: mapped}, 0, Fail, "runtime version 0"},
 	} {
-		about := About{Library: &tc.lib, RuntimeVersion: tc.runtime, DriverVersion: version, RuntimeText: "13.0", DriverText: "13.0"}
+		about := About{Library: &tc.lib, RuntimeVersion: tc.runtime, DriverVersion: version}
 		r := runOne(t, mock.NewDevice(), about, "library")
 		require.Equal(t, tc.verdict, r.Verdict, "%s: %s", tc.name, r.Reason)
 		require.Contains(t, r.Reason, tc.reason, tc.name)
 	}
+}
+
+// Not every vendor numbers its versions.
+func TestVersionIsANumberOrAText(t *testing.T) {
+	mapped, err := os.Executable()
+	require.NoError(t, err)
+	about := About{Library: &Library{Path: mapped}, RuntimeText: "OpenCL 3.0 PoCL 3.1", DriverText: "3.1"}
+	r := runOne(t, mock.NewDevice(), about, "library")
+	if runtime.GOOS == "linux" {
+		require.Equal(t, Pass, r.Verdict, r.Reason)
+	}
+	require.Contains(t, r.Measurement, "OpenCL 3.0 PoCL 3.1")
+	require.NotContains(t, r.Numbers, "runtime_version", "what is no number is not reported as 0")
+	about.DriverText = ""
+	r = runOne(t, mock.NewDevice(), about, "library")
+	require.Equal(t, Fail, r.Verdict)
+	require.Contains(t, r.Reason, "driver version 0")
+}
+
+// kind is a device of another kind.
+type kind struct {
+	*mock.Device
+	is events.DeviceKind
+}
+
+func (k kind) Identity() events.Identity { return events.Identity{Kind: k.is, Name: "x"} }
+
+// addsTo is a device whose spans are longer than the work in them.
+func addsTo(more time.Duration) *mock.Device {
+	dev := mock.NewDevice()
+	dev.Script(mock.Fault{Op: mock.OpEventElapsed, Reading: func(ms float32) float32 { return ms + float32(more.Seconds()*1e3) }})
+	return dev
+}
+
+// Work that follows other work on the host's processors starts when a thread has
+// been woken for it; a GPU that needs as long is one whose spans mislead.
+func TestHandingOverIsAllowedToTakeLongerOnTheHostsProcessors(t *testing.T) {
+	t.Parallel()
+	for is, want := range map[events.DeviceKind]Verdict{events.KindCPU: Pass, events.KindGPU: Fail, "": Fail} {
+		r := runOne(t, kind{addsTo(30 * time.Microsecond), is}, About{}, "known-work")
+		require.Equal(t, want, r.Verdict, "%q: %s", is, r.Reason)
+	}
+}
+
+// otherClock has a timer that is not the clock of its stamps.
+type otherClock struct {
+	*mock.Device
+	ahead time.Duration
+}
+
+func (o otherClock) EventStamp(e mock.Event) (uint64, error) {
+	stamp, err := o.Device.EventStamp(e)
+	return stamp + uint64(o.ahead), err
 }
 
 type forever struct{ *mock.Device }

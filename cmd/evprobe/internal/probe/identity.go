@@ -13,11 +13,16 @@ func checkLibrary[E any, S comparable](e *env[E, S]) error {
 	if lib == nil {
 		return skipf("the %s backend loads no library", e.Backend())
 	}
-	e.count("runtime_version", e.about.RuntimeVersion)
-	e.count("driver_version", e.about.DriverVersion)
-	e.measured("%s (%s API), runtime %s, driver %s", lib.Path, lib.API, e.about.RuntimeText, e.about.DriverText)
-	if e.about.RuntimeVersion <= 0 || e.about.DriverVersion <= 0 {
-		return fmt.Errorf("the library says runtime version %d and driver version %d", e.about.RuntimeVersion, e.about.DriverVersion)
+	about := e.about
+	for key, version := range map[string]int{"runtime_version": about.RuntimeVersion, "driver_version": about.DriverVersion} {
+		if version != 0 {
+			e.count(key, version)
+		}
+	}
+	e.measured("%s (%s API), runtime %s, driver %s", lib.Path, lib.API, about.RuntimeText, about.DriverText)
+	if about.RuntimeVersion <= 0 && about.RuntimeText == "" || about.DriverVersion <= 0 && about.DriverText == "" {
+		return fmt.Errorf("the library says runtime version %d %q and driver version %d %q",
+			about.RuntimeVersion, about.RuntimeText, about.DriverVersion, about.DriverText)
 	}
 	if err := e.at("reading which files are mapped"); err != nil {
 		return err

@@ -68,15 +68,15 @@ type About struct {
 	Library        *Library // nil where the backend loads none
 	Device         int      // the ordinal that was asked for
 	DeviceCount    int
-	RuntimeVersion int // in the vendor's numbering, 0 if unknown
+	RuntimeVersion int // in the vendor's numbering, 0 where it is unknown or no number
 	DriverVersion  int
-	RuntimeText    string
+	RuntimeText    string // as people spell it, empty if unknown
 	DriverText     string
 }
 
 // Library is what the backend says that it loaded.
 type Library struct {
-	API    string // "runtime", or "driver" where that library is used directly
+	API    string // "runtime", "driver" where that library is used directly, or "icd" for OpenCL's loader
 	Path   string
 	Driver string // the driver's library beneath it, empty where there is none
 }
@@ -135,6 +135,7 @@ type device[E any, S comparable] struct {
 	gate    events.Gate[S]
 	scratch events.Scratch[S]
 	graphs  events.Graphs[E, S]
+	timer   events.TimerReader[E]
 	host    func() int64 // the host's clock where it is simulated too, else nil
 
 	prepared sync.Once
@@ -155,6 +156,7 @@ func (d *device[E, S]) prepare() {
 	d.gate, _ = events.Ability[events.Gate[S]](api)
 	d.scratch, _ = events.Ability[events.Scratch[S]](api)
 	d.graphs, _ = events.Ability[events.Graphs[E, S]](api)
+	d.timer, _ = events.Ability[events.TimerReader[E]](api)
 	if simulated, ok := events.Ability[events.HostClocker](api); ok {
 		d.host = simulated.HostClock()
 	}
@@ -199,7 +201,7 @@ func run[E any, S comparable](ctx context.Context, api events.EventApi[E, S], ab
 			out.Complete, out.Unfinished = false, unfinished
 			skipRest = "not run: " + whyEnded(ctx) + " in check " + c.name
 		case fault:
-			skipRest = "not run: after the fault in check " + c.name + " nothing works on this device in this process"
+			skipRest = "not run: after the fault in check " + c.name + " nothing works on this device any more"
 		}
 		out.add(s.Watch, r)
 	}

@@ -189,13 +189,14 @@ func (e *env[E, S]) compare(over [][]time.Duration, cost time.Duration, unmeasur
 		e.measured("%d nests of %d windows; an empty one reads %v", nestRounds, nestSize, cost)
 		return nil
 	}
+	tolerance := e.tolerance()
 	var wrong []error
 	var said [nestSize]time.Duration
 	for i, plan := range nestPlan {
 		off := newSample(over[i]).median()
 		said[i] = off
-		allowed := time.Duration(plan.works)*workTolerance + time.Duration(2*plan.windows)*cost
-		if off < -workTolerance || off > allowed {
+		allowed := time.Duration(plan.works)*tolerance + time.Duration(2*plan.windows)*cost
+		if off < -tolerance || off > allowed {
 			wrong = append(wrong, fmt.Errorf("window %q, with %d pieces of work and %d windows in it, reads %s away from the device's own timer",
 				plan.name, plan.works, plan.windows, signed(off)))
 		}

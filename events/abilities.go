@@ -90,17 +90,22 @@ type HostClocker interface {
 	HostClock() func() int64
 }
 
+// Stamper gives the stamp of one event, where EventElapsed needs two.
+type Stamper[E any] interface {
+	// EventStamp is when the event's last record was reached, in nanoseconds of
+	// the device's clock, whose origin is unknown. Its errors are those of
+	// EventElapsed.
+	EventStamp(event E) (uint64, error)
+}
+
 // TimerReader reads the clock that stamps events without an event, together with
 // the host's, so that a placement of stamps on the host's clock can be checked
 // from outside.
-type TimerReader[E any] interface {
-	// DeviceAndHostTimer reads the device's clock, on the scale of EventStamp,
-	// and the host's clock as the driver keeps it, at about one moment. Both are
+type TimerReader interface {
+	// DeviceAndHostTimer reads the device's clock, on the scale of Stamper, and
+	// the host's clock as the driver keeps it, at about one moment. Both are
 	// nanoseconds of an unknown origin. It may wait for the device and take long.
 	DeviceAndHostTimer() (device, host uint64, err error)
-	// EventStamp is when the event's last record was reached, in nanoseconds of
-	// the device's clock. Its errors are those of EventElapsed.
-	EventStamp(event E) (uint64, error)
 }
 
 // UntimedCreator makes events without a timestamp. They cost the device less
@@ -225,7 +230,9 @@ type Graphs[E any, S comparable] interface {
 	// is an error that wraps ErrCapturing.
 	CaptureEnd(stream S) (Graph[S], error)
 	// EventRecordExternal records event so that inside a capture it becomes a
-	// node of the graph and is stamped at every launch.
+	// node of the graph and is stamped at every launch. Outside a capture it is a
+	// plain record (HIP) or refused (CUDA: illegal state, 401); after a refusal the
+	// event counts as never recorded.
 	EventRecordExternal(event E, stream S) error
 }
 

@@ -45,7 +45,8 @@ func Erase[E any, S comparable](api EventApi[E, S]) AnyApi {
 	x.asker, _ = Ability[CaptureAsker[S]](api)
 	x.stale, _ = Ability[StaleReader](api)
 	x.host, _ = Ability[HostClocker](api)
-	x.timer, _ = Ability[TimerReader[E]](api)
+	x.timer, _ = Ability[TimerReader](api)
+	x.stamper, _ = Ability[Stamper[E]](api)
 	x.untimed, _ = Ability[UntimedCreator[E]](api)
 	x.identity, _ = Ability[Identifier](api)
 	x.wrapper, _ = Ability[StreamWrapper[S]](api)
@@ -77,7 +78,8 @@ type erased[E any, S comparable] struct {
 	asker    CaptureAsker[S]
 	stale    StaleReader
 	host     HostClocker
-	timer    TimerReader[E]
+	timer    TimerReader
+	stamper  Stamper[E]
 	untimed  UntimedCreator[E]
 	identity Identifier
 	wrapper  StreamWrapper[S]
@@ -100,8 +102,10 @@ func (x *erased[E, S]) Offers(ability any) bool {
 		return x.stale != nil
 	case *HostClocker:
 		return x.host != nil
-	case *TimerReader[AnyEvent]:
+	case *TimerReader:
 		return x.timer != nil
+	case *Stamper[AnyEvent]:
+		return x.stamper != nil
 	case *UntimedCreator[AnyEvent]:
 		return x.untimed != nil
 	case *Identifier:
@@ -330,10 +334,10 @@ func (x *erased[E, S]) EventStamp(event AnyEvent) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if x.timer == nil {
+	if x.stamper == nil {
 		return 0, x.unsupported("the stamp of one event")
 	}
-	return x.timer.EventStamp(e)
+	return x.stamper.EventStamp(e)
 }
 
 func (x *erased[E, S]) EventCreateUntimed(blocking bool) (AnyEvent, error) {

@@ -290,6 +290,34 @@ func TestEveryAnswerToCapturingIsUnderstood(t *testing.T) {
 	})
 }
 
+// outsideACapture tells CUDA's answer to an external record that is not in a
+// capture: 401, measured on hardware.
+func outsideACapture(err error) bool {
+	var driver *events.DriverError
+	return errors.As(err, &driver) && driver.Code == 401
+}
+
+// CUDA takes external records in captures only, and whoever goes on after the
+// refusal must not read the stamps from before it.
+func TestExternalRecordOutsideACaptureIsRefusedAndLeavesNoTime(t *testing.T) {
+	onFakes(t, 1, func(t *testing.T, r *rig) {
+		s := r.stream(t)
+		start, end := r.complete(t, s), r.complete(t, s)
+		err := r.dev.EventRecordExternal(end, s)
+		require.True(t, outsideACapture(err), "%v", err)
+		require.ErrorContains(t, err, r.fn("EventRecordWithFlags")+": ")
+		require.ErrorContains(t, err, map[bool]string{false: "cudaErrorIllegalState (401)", true: "CUDA_ERROR_ILLEGAL_STATE (401)"}[r.driver])
+		_, err = r.dev.EventElapsed(start, end)
+		require.ErrorIs(t, err, events.ErrNotRecorded)
+		require.ErrorIs(t, r.dev.EventWait(end), events.ErrNotRecorded)
+
+		require.NoError(t, r.dev.EventRecord(end, s))
+		require.NoError(t, r.dev.EventWait(end))
+		_, err = r.dev.EventElapsed(start, end)
+		require.NoError(t, err)
+	})
+}
+
 // A graph's events are stamped at each launch.
 func TestGraphStampsExternalEventsAtEachLaunch(t *testing.T) {
 	onFakes(t, 1, func(t *testing.T, r *rig) {

@@ -154,7 +154,7 @@ func kind(code int32) error {
 	switch code {
 	case 600:
 		return events.ErrNotReady
-	case 1, 101, 400:
+	case 1, 101, 400, 401:
 		return events.ErrInvalid
 	case 4:
 		return events.ErrClosed

@@ -45,9 +45,10 @@ type Backend[E any, S comparable] struct {
 	// FailRecord makes the vendor's library refuse every EventRecord until
 	// restore is called. Optional: real libraries cannot do that.
 	FailRecord func(api events.EventApi[E, S]) (restore func())
-	// FakeReading makes the vendor's library answer every EventElapsed with ms
-	// milliseconds until restore is called. Optional likewise.
-	FakeReading func(api events.EventApi[E, S], ms float32) (restore func())
+	// FakeMilliseconds makes a library whose readings are float32 milliseconds
+	// answer every EventElapsed with ms until restore is called. Optional likewise,
+	// and for no other kind of library.
+	FakeMilliseconds func(api events.EventApi[E, S], ms float32) (restore func())
 	// LoseDevice makes the device fail for good, as an illegal address does.
 	// Optional; with it Open has to give a fresh device each time.
 	LoseDevice func(api events.EventApi[E, S])

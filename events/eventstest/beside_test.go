@@ -1,7 +1,6 @@
 package eventstest
 
 import (
-	"errors"
 	"sync"
 	"testing"
 
@@ -36,7 +35,8 @@ func beside[E any, S comparable](t *testing.T, b Backend[E, S], dev events.Event
 }
 
 func windowsUntil[E any, S comparable](stop <-chan struct{}, dev events.EventApi[E, S]) error {
-	for {
+	g := gust[E, S]{api: dev}
+	for g.failed == nil {
 		select {
 		case <-stop:
 			return nil
@@ -47,30 +47,13 @@ func windowsUntil[E any, S comparable](stop <-chan struct{}, dev events.EventApi
 			return err
 		}
 		for range 20 {
-			if err := oneWindow(dev, s); err != nil {
-				return err
-			}
+			g.window(s)
 		}
 		if err := dev.StreamDestroy(s); err != nil {
 			return err
 		}
 	}
-}
-
-func oneWindow[E any, S comparable](dev events.EventApi[E, S], s S) error {
-	start, err := dev.EventCreate()
-	if err != nil {
-		return err
-	}
-	end, err := dev.EventCreate()
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(dev.EventRecord(start, s), dev.EventRecord(end, s), dev.EventWait(end)); err != nil {
-		return err
-	}
-	_, err = dev.EventElapsed(start, end)
-	return errors.Join(err, dev.EventDestroy(start), dev.EventDestroy(end))
+	return g.failed
 }
 
 func TestMockKeepsTheContractBesideAStorm(t *testing.T) {

@@ -559,6 +559,24 @@ func breakers() []breaker {
 		{name: "wrapped streams are destroyed", rule: "wrap-not-destroyed", flaw: func(d *mock.Device, _ testing.TB) flaws {
 			return flaws{streamDestroy: func(s mock.Stream) error { return without(d.StreamDestroy(s), events.ErrInvalid) }}
 		}},
+		{name: "stamps of another clock", rule: "timer-brackets", flaw: func(d *mock.Device, _ testing.TB) flaws {
+			return flaws{stamp: func(e mock.Event) (uint64, error) {
+				stamp, err := d.EventStamp(e)
+				return stamp + uint64(time.Hour), err
+			}}
+		}},
+		{name: "stamps in microseconds", rule: "stamps-as-elapsed", flaw: func(d *mock.Device, _ testing.TB) flaws {
+			return flaws{stamp: func(e mock.Event) (uint64, error) {
+				stamp, err := d.EventStamp(e)
+				return stamp / 1000, err
+			}}
+		}},
+		{name: "a stamp of 0 for whatever has none", rule: "stamps-as-elapsed", flaw: func(d *mock.Device, _ testing.TB) flaws {
+			return flaws{stamp: func(e mock.Event) (uint64, error) {
+				stamp, err := d.EventStamp(e)
+				return stamp, without(without(err, events.ErrNotRecorded), events.ErrNotReady)
+			}}
+		}},
 		{name: "host clock goes back", rule: "host-clock", flaw: func(d *mock.Device, _ testing.TB) flaws {
 			return flaws{hostClock: func() func() int64 {
 				now := d.HostClock()
@@ -659,6 +677,8 @@ func breakers() []breaker {
 		{name: "external records are plain", rule: "capture-external", flaw: func(d *mock.Device, _ testing.TB) flaws {
 			return flaws{external: d.EventRecord}
 		}},
+		{name: "refused external record keeps its time", rule: "external-outside-capture", flaw: outsideCapture(events.ErrInvalid)},
+		{name: "external record outside is lost", rule: "external-outside-capture", flaw: outsideCapture(nil)},
 		{name: "closed graphs launch", rule: "capture-misuse", flaw: func(d *mock.Device, _ testing.TB) flaws {
 			return flaws{captureEnd: func(s mock.Stream) (events.Graph[mock.Stream], error) {
 				g, err := d.CaptureEnd(s)
@@ -690,6 +710,19 @@ func breakers() []breaker {
 				return err
 			}}
 		}},
+	}
+}
+
+// outsideCapture answers an external record outside a capture with err, and does
+// nothing.
+func outsideCapture(err error) func(*mock.Device, testing.TB) flaws {
+	return func(d *mock.Device, _ testing.TB) flaws {
+		return flaws{external: func(e mock.Event, s mock.Stream) error {
+			if captured, asking := d.StreamCapturing(s); captured || asking != nil {
+				return d.EventRecordExternal(e, s)
+			}
+			return err
+		}}
 	}
 }
 

@@ -28,8 +28,9 @@
 // # Concurrency
 //
 // Run uses the backend from many goroutines, and is worth running under the race
-// detector too. It expects to be the only user of the device's counters and of
-// the process's goroutines; where something else runs beside it, put the rules
-// "leaks", "live-counts", "concurrent-use", "concurrent-destroy" and
-// "goroutines" on the Skip list.
+// detector too. It expects to be the only user of its opening's counters, and the
+// number of the process's other goroutines to stay as it is. Storm is such company,
+// on another opening of the library. Where something else uses the same opening, put
+// the rules "leaks", "leaks-after-errors", "live-counts", "concurrent-use",
+// "concurrent-destroy" and "goroutines" on the Skip list.
 package eventstest

@@ -25,6 +25,9 @@ func (c *check[E, S]) eventCalls(e E) []call {
 	if c.querier != nil {
 		list = append(list, call{"EventQuery", func() error { _, err := c.querier.EventQuery(e); return err }})
 	}
+	if c.stamper != nil {
+		list = append(list, call{"EventStamp", func() error { _, err := c.stamper.EventStamp(e); return err }})
+	}
 	if c.rounds != nil {
 		list = append(list, call{"RoundQuery", func() error { _, err := c.roundQuery(e); return err }})
 	}

@@ -76,6 +76,8 @@ func rules[E any, S comparable]() []rule[E, S] {
 		{Rule{"identity-distinct", "Two devices of one opening must have different identities"}, identityDistinct[E, S]},
 		{Rule{"wrap-equal", "Wrapping one handle twice must give equal streams, and another handle a different one"}, wrapEqual[E, S]},
 		{Rule{"wrap-not-destroyed", "StreamDestroy must refuse a stream that was only wrapped, with ErrInvalid"}, wrapNotDestroyed[E, S]},
+		{Rule{"timer-brackets", "An event's stamp must lie between two readings of the device's timer, taken before its record and after its wait"}, timerBrackets[E, S]},
+		{Rule{"stamps-as-elapsed", "Stamps must lie as far apart as EventElapsed says, and be refused as it refuses"}, stampsAsElapsed[E, S]},
 		{Rule{"host-clock", "The host clock must never go back"}, hostClock[E, S]},
 
 		{Rule{"gate-holds", "Work queued behind a closed gate must wait until the gate is opened"}, gateHolds[E, S]},
@@ -91,6 +93,7 @@ func rules[E any, S comparable]() []rule[E, S] {
 		{Rule{"captured-event", "An event whose record went into a capture must never be reported as complete or read as a time"}, capturedEvent[E, S]},
 		{Rule{"captured-event-again", "An event whose record went into a capture must be as good as any once it is recorded outside"}, capturedEventAgain[E, S]},
 		{Rule{"capture-external", "EventRecordExternal in a capture must be stamped at every launch of the graph, and have no time before the first"}, captureExternal[E, S]},
+		{Rule{"external-outside-capture", "EventRecordExternal outside a capture must be a plain record, or an error after which the event counts as never recorded"}, externalOutsideCapture[E, S]},
 		{Rule{"capture-misuse", "Misuse of captures and graphs must be an error: a mode that does not exist, an end without a beginning, a launch after Close"}, captureMisuse[E, S]},
 
 		{Rule{"fault-sticky", "After a device fault every method that reaches the device must be ErrDeviceFault"}, faultSticky[E, S]},

@@ -42,6 +42,11 @@ func (c *check[E, S]) abilities(e E, s S) []*abilityOf {
 	asks, asker := has[events.CaptureAsker[S]](api, "CaptureAsker")
 	asker.calls = []call{{"StreamCapturing", func() error { _, err := asks.StreamCapturing(s); return err }}}
 
+	stamps, stamper := has[events.Stamper[E]](api, "Stamper")
+	stamper.calls = []call{{"EventStamp", func() error { _, err := stamps.EventStamp(e); return err }}}
+	clocks, timer := has[events.TimerReader](api, "TimerReader")
+	timer.calls = []call{{"DeviceAndHostTimer", func() error { _, _, err := clocks.DeviceAndHostTimer(); return err }}}
+
 	makes, untimed := has[events.UntimedCreator[E]](api, "UntimedCreator")
 	untimed.calls = []call{{"EventCreateUntimed", func() error {
 		made, err := makes.EventCreateUntimed(false)
@@ -93,7 +98,7 @@ func (c *check[E, S]) abilities(e E, s S) []*abilityOf {
 	clock, host := has[events.HostClocker](api, "HostClocker")
 	host.quiet = func() { clock.HostClock() }
 
-	return []*abilityOf{querier, rounds, asker, untimed, gate, scratch, graphs, identity, wrapper, stats, stale, host}
+	return []*abilityOf{querier, rounds, asker, untimed, gate, scratch, graphs, identity, wrapper, stats, stale, host, stamper, timer}
 }
 
 // A symbol missing from an old library crashed days later at the first use:
@@ -196,6 +201,58 @@ func hostClock[E any, S comparable](c *check[E, S]) {
 	}
 }
 
+func timerBrackets[E any, S comparable](c *check[E, S]) {
+	c.need(c.timer != nil && c.stamper != nil, "TimerReader and Stamper")
+	s, e := c.stream(), c.event()
+	now := func() (device, host uint64) {
+		device, host, err := c.timer.DeviceAndHostTimer()
+		c.must(err, "DeviceAndHostTimer")
+		return device, host
+	}
+	for range 10 {
+		before, hostBefore := now()
+		c.record(e, s)
+		c.await(e)
+		stamp, err := c.stamper.EventStamp(e)
+		c.must(err, "EventStamp")
+		after, hostAfter := now()
+		// Origins are anywhere, so only differences mean something.
+		if stamp-before > after-before {
+			c.failf("The readings are %d and %d, and the stamp between them is %d.", before, after, stamp)
+		}
+		if int64(hostAfter-hostBefore) < 0 {
+			c.failf("The host's timer went from %d to %d.", hostBefore, hostAfter)
+		}
+	}
+}
+
+func stampsAsElapsed[E any, S comparable](c *check[E, S]) {
+	c.need(c.stamper != nil, "Stamper")
+	s, start, end := c.stream(), c.event(), c.event()
+	_, err := c.stamper.EventStamp(start)
+	c.want(err, "EventStamp before the first record", events.ErrNotRecorded)
+	for _, span := range []time.Duration{workTime / 4, workTime} {
+		c.record(start, s)
+		c.busy(s, span)
+		c.record(end, s)
+		c.await(end)
+		from, err := c.stamper.EventStamp(start)
+		c.must(err, "EventStamp")
+		to, err := c.stamper.EventStamp(end)
+		c.must(err, "EventStamp")
+		read, err := c.api.EventElapsed(start, end)
+		c.must(err, "EventElapsed")
+		if off := time.Duration(to-from) - read; off.Abs() > c.resolution {
+			c.failf("The stamps are %v apart, and EventElapsed gives %v.", time.Duration(to-from), read)
+		}
+	}
+	c.held(func(h *hold[E, S]) {
+		c.record(end, h.stream)
+		_, err := c.stamper.EventStamp(end)
+		c.want(err, "EventStamp of a pending event", events.ErrNotReady)
+	})
+}
+
 func gateHolds[E any, S comparable](c *check[E, S]) {
 	c.need(c.gate != nil, "Gate")
 	s := c.stream()
@@ -218,7 +275,7 @@ func gateOpensAgain[E any, S comparable](c *check[E, S]) {
 	c.must(gate.Open(), "Open")
 	c.must(gate.Open(), "the second Open")
 	c.must(c.sync(s), "StreamSynchronize")
-	c.must(storm(4, func(int) error { return gate.Open() }), "Open from another goroutine")
+	c.must(together(4, func(int) error { return gate.Open() }), "Open from another goroutine")
 }
 
 func gateWatchdog[E any, S comparable](c *check[E, S]) {

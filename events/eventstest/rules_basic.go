@@ -311,8 +311,8 @@ func untimedEvents[E any, S comparable](c *check[E, S]) {
 	}
 }
 
-// storm runs a function in many goroutines and gives their errors.
-func storm(n int, run func(i int) error) error {
+// together runs a function in many goroutines and gives their errors.
+func together(n int, run func(i int) error) error {
 	failed := make([]error, n)
 	var wg sync.WaitGroup
 	for i := range n {

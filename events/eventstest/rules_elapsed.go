@@ -293,12 +293,12 @@ func elapsedClampCounted[E any, S comparable](c *check[E, S]) {
 
 // huggingface/optimum-nvidia#9, triton-lang/triton#10700
 func readingConverted[E any, S comparable](c *check[E, S]) {
-	c.need(c.fakeReading != nil, "FakeReading hook")
+	c.need(c.fakeMilliseconds != nil, "FakeMilliseconds hook")
 	start, end, _ := c.pair(time.Millisecond)
 	for ms, want := range map[float32]time.Duration{
 		0: 0, 0.0005: 500, 1: time.Millisecond, 86400000: 24 * time.Hour, -0.0001: 0, -1.78: 0, -133: 0,
 	} {
-		restore := c.fakeReading(ms)
+		restore := c.fakeMilliseconds(ms)
 		span, err := c.api.EventElapsed(start, end)
 		restore()
 		if span != want || err != nil {
@@ -310,10 +310,10 @@ func readingConverted[E any, S comparable](c *check[E, S]) {
 // Garbage and what a driver had not written were accepted as times:
 // cpc/hipcl#5, pytorch/pytorch#14287.
 func readingRefused[E any, S comparable](c *check[E, S]) {
-	c.need(c.fakeReading != nil, "FakeReading hook")
+	c.need(c.fakeMilliseconds != nil, "FakeMilliseconds hook")
 	start, end, _ := c.pair(time.Millisecond)
 	for _, ms := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e30, -1e30} {
-		restore := c.fakeReading(ms)
+		restore := c.fakeMilliseconds(ms)
 		span, err := c.api.EventElapsed(start, end)
 		restore()
 		if !errors.Is(err, events.ErrBadReading) {

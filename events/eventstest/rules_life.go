@@ -311,7 +311,7 @@ func concurrentUse[E any, S comparable](c *check[E, S]) {
 	const workers, rounds = 16, 50
 	streams := []S{c.stream(), c.stream(), c.stream(), c.stream()}
 	before := c.liveNow()
-	err := storm(workers, func(i int) error {
+	err := together(workers, func(i int) error {
 		s, other := streams[i%len(streams)], streams[(i+1)%len(streams)]
 		for n := range rounds {
 			if err := c.window(s, other, n); err != nil {
@@ -384,7 +384,7 @@ func concurrentDestroy[E any, S comparable](c *check[E, S]) {
 		c.must(err, "EventCreate")
 		c.record(e, s)
 		var destroyed atomic.Bool
-		err = storm(8, func(i int) error {
+		err = together(8, func(i int) error {
 			if i%2 == 0 {
 				destroyed.Store(true)
 				return c.api.EventDestroy(e)

@@ -30,7 +30,7 @@ func simulated(open func(dev *mock.Device) mockApi, of func(api mockApi) *mock.D
 		FailRecord: func(api mockApi) func() {
 			return script(api, mock.Fault{Op: mock.OpEventRecord, Code: mock.CodeInvalidHandle})
 		},
-		FakeReading: func(api mockApi, ms float32) func() {
+		FakeMilliseconds: func(api mockApi, ms float32) func() {
 			return script(api, mock.Fault{Op: mock.OpEventElapsed, Reading: mock.Reads(ms)})
 		},
 		LoseDevice: func(api mockApi) { of(api).Lose() },
@@ -86,6 +86,8 @@ func features() map[string]mock.Feature {
 		"Identifier":     mock.FeatureIdentifier,
 		"StreamWrapper":  mock.FeatureStreamWrapper,
 		"StatsReader":    mock.FeatureStatsReader,
+		"Stamper":        mock.FeatureStamper,
+		"TimerReader":    mock.FeatureTimerReader,
 		"Gate":           mock.FeatureGate,
 		"Scratch":        mock.FeatureScratch,
 		"Graphs":         mock.FeatureGraphs,

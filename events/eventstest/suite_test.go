@@ -198,7 +198,7 @@ func TestHangsAndPanicsAreFailures(t *testing.T) {
 // A suite for strangers asks for nothing that they do not have.
 func TestHooksAndSecondDeviceAreOptional(t *testing.T) {
 	x := breaker{}.backend(t)
-	x.Second, x.FailRecord, x.FakeReading, x.LoseDevice = nil, nil, nil, nil
+	x.Second, x.FailRecord, x.FakeMilliseconds, x.LoseDevice = nil, nil, nil, nil
 	skipped := map[string]bool{}
 	for name, got := range outcomes(t, direct(x)) {
 		require.Empty(t, got.failure, name)

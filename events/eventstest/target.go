@@ -44,15 +44,17 @@ type target[E any, S comparable] struct {
 	advance   func(d time.Duration)
 	stranger  func() *target[E, S] // the same device as another instance
 
-	failRecord  func() (restore func())
-	fakeReading func(ms float32) (restore func())
-	loseDevice  func()
+	failRecord       func() (restore func())
+	fakeMilliseconds func(ms float32) (restore func())
+	loseDevice       func()
 
 	querier  events.Querier[E]
 	rounds   events.RoundQuerier[E]
 	asker    events.CaptureAsker[S]
 	stale    events.StaleReader
 	host     events.HostClocker
+	stamper  events.Stamper[E]
+	timer    events.TimerReader
 	untimed  events.UntimedCreator[E]
 	identity events.Identifier
 	wrapper  events.StreamWrapper[S]
@@ -69,6 +71,8 @@ func newTarget[E any, S comparable](api events.EventApi[E, S]) *target[E, S] {
 	x.asker, _ = events.Ability[events.CaptureAsker[S]](api)
 	x.stale, _ = events.Ability[events.StaleReader](api)
 	x.host, _ = events.Ability[events.HostClocker](api)
+	x.stamper, _ = events.Ability[events.Stamper[E]](api)
+	x.timer, _ = events.Ability[events.TimerReader](api)
 	x.untimed, _ = events.Ability[events.UntimedCreator[E]](api)
 	x.identity, _ = events.Ability[events.Identifier](api)
 	x.wrapper, _ = events.Ability[events.StreamWrapper[S]](api)
@@ -88,8 +92,8 @@ func hooks[E any, S comparable, F any, T comparable](b Backend[E, S], api events
 	if b.FailRecord != nil {
 		x.failRecord = func() func() { return b.FailRecord(api) }
 	}
-	if b.FakeReading != nil {
-		x.fakeReading = func(ms float32) func() { return b.FakeReading(api, ms) }
+	if b.FakeMilliseconds != nil {
+		x.fakeMilliseconds = func(ms float32) func() { return b.FakeMilliseconds(api, ms) }
 	}
 	if b.LoseDevice != nil {
 		x.loseDevice = func() { b.LoseDevice(api) }

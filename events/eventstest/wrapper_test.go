@@ -34,6 +34,7 @@ type flaws struct {
 	wrap          func(handle uintptr) mock.Stream
 	stats         func() events.Stats
 	hostClock     func() func() int64
+	stamp         func(e mock.Event) (uint64, error)
 	gate          func(s mock.Stream, watchdog time.Duration) (events.GateHandle, error)
 	memset        func(b events.Buffer, bytes int64, s mock.Stream) error
 	spin          func(d time.Duration, s mock.Stream) (events.Spin, error)
@@ -124,6 +125,10 @@ func (b *broken) EventStats() events.Stats {
 
 func (b *broken) HostClock() func() int64 {
 	return or(b.hostClock, b.Device.HostClock, b.hostClock != nil)()
+}
+
+func (b *broken) EventStamp(e mock.Event) (uint64, error) {
+	return or(b.stamp, b.Device.EventStamp, b.stamp != nil)(e)
 }
 
 func (b *broken) GateClose(s mock.Stream, watchdog time.Duration) (events.GateHandle, error) {

@@ -81,7 +81,7 @@ func kind(code int32) error {
 	switch code {
 	case 600:
 		return events.ErrNotReady
-	case 1, 101, 400, 709: // 709 is also HIP's answer to a stream that does not exist
+	case 1, 101, 400, 401, 709: // 709 is also HIP's answer to a stream that does not exist
 		return events.ErrInvalid
 	case 4:
 		return events.ErrClosed

@@ -217,7 +217,8 @@ func (d *Device) endCapture(c *call, s Stream) (*graph, error) {
 	return &graph{dev: d, nodes: k.nodes}, nil
 }
 
-// EventRecordExternal implements events.Graphs.
+// EventRecordExternal implements events.Graphs. Outside a capture it is refused, as CUDA
+// refuses it, with 401.
 func (d *Device) EventRecordExternal(e Event, s Stream) error {
 	c := d.begin(OpEventRecordExternal)
 	c.event, c.stream = e.ID(), s.ID()
@@ -235,10 +236,12 @@ func (d *Device) recordExternal(c *call, e Event, s Stream) error {
 		return err
 	}
 	q := s.p.queue
-	if q.capture == nil {
-		return d.record(c, e, s)
+	err := d.reach(c)
+	if err == nil && q.capture == nil {
+		err = refusal(c.op, CodeIllegalState)
 	}
-	if err := d.reach(c); err != nil {
+	if err != nil {
+		e.p.queue, e.p.capture = nil, nil
 		return err
 	}
 	o := op{kind: opRecord, ev: e.p}

@@ -288,8 +288,10 @@ func TestExternalEventsAreStampedAtLaunch(t *testing.T) {
 	require.NoError(t, g.Close())
 	require.ErrorIs(t, g.Launch(s), events.ErrClosed)
 
-	require.NoError(t, dev.EventRecordExternal(end, s), "outside a capture it is a plain record")
-	require.NoError(t, dev.EventWait(end))
+	err = dev.EventRecordExternal(end, s)
+	require.ErrorIs(t, err, events.ErrInvalid, "outside a capture CUDA refuses it")
+	require.ErrorContains(t, err, "(401)")
+	require.ErrorIs(t, dev.EventWait(end), events.ErrNotRecorded)
 }
 
 func TestGraphInsideACapture(t *testing.T) {

@@ -294,6 +294,16 @@ func TestSwitchedOffAbilities(t *testing.T) {
 			_, ok := events.Ability[events.Graphs[mock.Event, mock.Stream]](d)
 			return ok, d.EventRecordExternal(mock.Event{}, mock.Stream{})
 		},
+		mock.FeatureTimerReader: func(d *mock.Device) (bool, error) {
+			_, ok := events.Ability[events.TimerReader](d)
+			_, _, err := d.DeviceAndHostTimer()
+			return ok, err
+		},
+		mock.FeatureStamper: func(d *mock.Device) (bool, error) {
+			_, ok := events.Ability[events.Stamper[mock.Event]](d)
+			_, err := d.EventStamp(mock.Event{})
+			return ok, err
+		},
 		mock.FeatureIdentifier: func(d *mock.Device) (bool, error) {
 			_, ok := events.Ability[events.Identifier](d)
 			return ok, absentIf(d.Identity() == events.Identity{})
@@ -311,7 +321,7 @@ func TestSwitchedOffAbilities(t *testing.T) {
 			return ok, absentIf(d.EventStats() == events.Stats{})
 		},
 	}
-	require.Len(t, all, 10)
+	require.Len(t, all, 12)
 	for f, try := range all {
 		ok, err := try(mock.NewDevice())
 		require.True(t, ok, "feature %d", f)

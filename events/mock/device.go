@@ -38,7 +38,8 @@ var (
 	_ events.Querier[Event]          = (*Device)(nil)
 	_ events.RoundQuerier[Event]     = (*Device)(nil)
 	_ events.CaptureAsker[Stream]    = (*Device)(nil)
-	_ events.TimerReader[Event]      = (*Device)(nil)
+	_ events.Stamper[Event]          = (*Device)(nil)
+	_ events.TimerReader             = (*Device)(nil)
 	_ events.UntimedCreator[Event]   = (*Device)(nil)
 	_ events.Identifier              = (*Device)(nil)
 	_ events.StreamWrapper[Stream]   = (*Device)(nil)
@@ -63,6 +64,7 @@ const (
 	FeatureGate
 	FeatureScratch
 	FeatureGraphs
+	FeatureStamper
 	FeatureTimerReader
 )
 
@@ -114,7 +116,9 @@ func (d *Device) Offers(ability any) bool {
 		f = FeatureScratch
 	case *events.Graphs[Event, Stream]:
 		f = FeatureGraphs
-	case *events.TimerReader[Event]:
+	case *events.Stamper[Event]:
+		f = FeatureStamper
+	case *events.TimerReader:
 		f = FeatureTimerReader
 	}
 	return d.has(f)

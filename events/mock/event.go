@@ -352,7 +352,7 @@ func (d *Device) elapsed(c *call, start, end Event) (time.Duration, error) {
 	return span, err
 }
 
-// EventStamp implements events.TimerReader.
+// EventStamp implements events.Stamper.
 func (d *Device) EventStamp(e Event) (uint64, error) {
 	c := d.begin(OpEventStamp)
 	c.event = e.ID()
@@ -361,7 +361,7 @@ func (d *Device) EventStamp(e Event) (uint64, error) {
 }
 
 func (d *Device) stampOf(c *call, e Event) (uint64, error) {
-	if err := d.need(FeatureTimerReader, c.op); err != nil {
+	if err := d.need(FeatureStamper, c.op); err != nil {
 		return 0, err
 	}
 	if err := d.liveEvent(c.op, "event", e); err != nil {

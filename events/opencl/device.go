@@ -14,7 +14,7 @@ import (
 
 // Device is one OpenCL device. It is a small value, safe for concurrent use, and
 // implements events.EventApi[Event, Stream] and the abilities Querier,
-// Identifier, StreamWrapper, StatsReader, Gate and Scratch, and TimerReader where
+// Stamper, Identifier, StreamWrapper, StatsReader, Gate and Scratch, and TimerReader where
 // the driver has it: ask with events.Ability. The zero Device is ErrUnavailable in
 // every call.
 type Device struct{ *dev }
@@ -28,7 +28,8 @@ var (
 	_ events.StatsReader             = Device{}
 	_ events.Gate[Stream]            = Device{}
 	_ events.Scratch[Stream]         = Device{}
-	_ events.TimerReader[Event]      = Device{}
+	_ events.Stamper[Event]          = Device{}
+	_ events.TimerReader             = Device{}
 )
 
 type dev struct {
@@ -241,7 +242,7 @@ func (d Device) Offers(ability any) bool {
 	if d.dev == nil {
 		return false
 	}
-	if _, asked := ability.(*events.TimerReader[Event]); asked {
+	if _, asked := ability.(*events.TimerReader); asked {
 		return d.timers
 	}
 	return true

@@ -343,7 +343,7 @@ func (d Device) EventElapsed(start, end Event) (time.Duration, error) {
 	return time.Duration(to - from), nil
 }
 
-// EventStamp implements events.TimerReader: CL_PROFILING_COMMAND_END.
+// EventStamp implements events.Stamper: CL_PROFILING_COMMAND_END.
 func (d Device) EventStamp(event Event) (uint64, error) { return d.stampOf("event", event) }
 
 func (d Device) stampOf(what string, event Event) (uint64, error) {

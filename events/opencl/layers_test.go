@@ -157,7 +157,7 @@ func windowsAgainstKernels(t *testing.T, api clapi.API) {
 	starts, ends := watch.take(t)
 	require.Len(t, starts, windows)
 
-	timer, both := events.Ability[events.TimerReader[Event]](b.Device)
+	timer, both := events.Ability[events.TimerReader](b.Device)
 	var device uint64
 	var read time.Time
 	var bracket time.Duration

@@ -186,7 +186,7 @@ func TestOldPlatformsGetTheOldCalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := imitated(t, change)
 			require.NotZero(t, b.driver.legacyQueues)
-			_, offered := events.Ability[events.TimerReader[Event]](b.Device)
+			_, offered := events.Ability[events.TimerReader](b.Device)
 			require.False(t, offered)
 			_, _, err := b.Device.DeviceAndHostTimer()
 			require.ErrorIs(t, err, events.ErrUnsupported)

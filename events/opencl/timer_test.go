@@ -13,7 +13,7 @@ import (
 // readings of it.
 func TestDeviceTimerIsTheClockOfTheStamps(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bench) {
-		timer, offered := events.Ability[events.TimerReader[Event]](b.Device)
+		timer, offered := events.Ability[events.TimerReader](b.Device)
 		if !offered {
 			_, _, err := b.Device.DeviceAndHostTimer()
 			require.ErrorIs(t, err, events.ErrUnsupported)
@@ -37,7 +37,7 @@ func TestDeviceTimerIsTheClockOfTheStamps(t *testing.T) {
 
 func TestTimerThatIsRefusedIsNotOffered(t *testing.T) {
 	b := imitated(t, func(f *driver) { f.refuse["DeviceAndHostTimer"] = -59 })
-	_, offered := events.Ability[events.TimerReader[Event]](b.Device)
+	_, offered := events.Ability[events.TimerReader](b.Device)
 	require.False(t, offered)
 	_, offered = events.Ability[events.Querier[Event]](b.Device)
 	require.True(t, offered)

@@ -58,6 +58,10 @@ func (d Device[V]) EventRecordExternal(event Event[V], stream Stream[V]) error {
 		err = d.recorded(OpEventRecordExt, e, d.do3(OpEventRecordExt, e.handle, stream.handle, flagRecordExternal))
 	}
 	d.lib.release(held, e, stream.life)
+	var refused *events.DriverError
+	if errors.As(err, &refused) && refused.Code == codeIllegalState {
+		return fmt.Errorf("%w: such a record belongs into a capture; is the stream being captured? Elsewhere use EventRecord", err)
+	}
 	return err
 }
 

@@ -194,7 +194,23 @@ func (l *lib) accept(candidate *dl.Library) *events.UnavailableError {
 	}
 	u.Code, u.CodeName = code, l.codeName(code)
 	u.Cause, u.Detail, u.Advice = explainCount(l.table, code, l.versionText(l.version.driver))
+	if u.Cause == events.CauseStubDriver {
+		u.Detail += l.table.residentStub()
+	}
 	return u
+}
+
+// residentStub says where the stub lies that answers, if the process tells: whoever
+// has to remove it knows of a library path, and not which folder of it is wrong.
+func (t *Table) residentStub() string {
+	for _, name := range t.Driver.Names {
+		for _, file := range dl.MappedFiles(name) {
+			if dl.IsStub(file) {
+				return ": " + file
+			}
+		}
+	}
+	return ""
 }
 
 // explainCount says what an answer to "how many devices?" means, and no more

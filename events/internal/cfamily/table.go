@@ -132,6 +132,8 @@ const (
 	codeSuccess  int32 = 0
 	codeNotReady int32 = 600
 
+	codeIllegalState int32 = 401
+
 	codeInsufficientDriver int32 = 35
 	codeImplicitCapture    int32 = 906
 

@@ -278,7 +278,38 @@ func TestExternalRecordsRunWithTheGraph(t *testing.T) {
 	f.ok("GraphExecDestroy", exec)
 	f.get(0, "live_graphs")
 	f.is(1, "EventRecordWithFlags", a, s, 2)
-	f.ok("EventRecordWithFlags", a, s, 1) // outside a capture: a plain record
+}
+
+// Measured on hardware for CUDA; HIP's source makes a plain record of it.
+func TestExternalRecordOutsideACaptureIsRefusedByCUDAAlone(t *testing.T) {
+	for _, vendor := range []string{"cuda", "musa"} {
+		f := with(t, vendor)
+		start, e, s, busy := f.recorded(0), f.recorded(0), f.stream(), f.stream()
+		f.manual()
+		before := f.ms(start, e)
+		refused := func() {
+			t.Helper()
+			f.is(401, "EventRecordWithFlags", e, s, 1)
+			require.InDelta(t, before, f.ms(start, e), 0, "the event keeps the record that it had")
+		}
+		refused()
+		f.Work(busy, 64_000) // not on the short way either
+		refused()
+		f.Set("advance_ns", 100_000)
+		f.begin(busy, relaxed)
+		refused()
+		f.end(0, busy)
+		f.ok("EventRecordWithFlags", e, s, 0)
+	}
+	f := open(t)
+	s := f.stream() // opens the context that the driver wants
+	require.Equal(t, int32(401), f.Call("cuEventRecordWithFlags", f.out("cuEventCreate", 0), s, 1))
+
+	hip := with(t, "hip")
+	e, s := hip.event(), hip.stream()
+	hip.ok("EventRecordWithFlags", e, s, 1)
+	hip.ok("EventQuery", e)
+	require.Zero(t, hip.ms(e, e))
 }
 
 func TestHIPOfSixCanLetForeignCapturesLive(t *testing.T) {

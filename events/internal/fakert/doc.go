@@ -20,9 +20,10 @@
 //
 // Codes are those measured on hardware: never-recorded events query as done,
 // elapsed tells mistakes by 400, 600 and 1, polls kill the captures in their
-// reach with 900, captured events answer 907 and then 1, legacy streams 906. HIP
-// reads stamps from before a capture. Where hardware was not asked, the stricter
-// answer was taken. A handle that does not exist, or not any more, aborts the
+// reach with 900, captured events answer 907 and then 1, legacy streams 906, an
+// external record outside a capture 401. HIP reads stamps from before a capture,
+// and its external record outside one is a plain one. Where hardware was not
+// asked, the stricter answer was taken. A handle that does not exist, or not any more, aborts the
 // process with a message: the real one may crash or corrupt memory. The device's
 // address of memory is never the host's, and the host cannot follow it; only the
 // contents of transfers of up to 1 MiB are real. A kernel or a transfer on a bad

@@ -135,7 +135,8 @@ type device[E any, S comparable] struct {
 	gate    events.Gate[S]
 	scratch events.Scratch[S]
 	graphs  events.Graphs[E, S]
-	timer   events.TimerReader[E]
+	stamper events.Stamper[E]
+	timer   events.TimerReader
 	host    func() int64 // the host's clock where it is simulated too, else nil
 
 	prepared sync.Once
@@ -156,7 +157,8 @@ func (d *device[E, S]) prepare() {
 	d.gate, _ = events.Ability[events.Gate[S]](api)
 	d.scratch, _ = events.Ability[events.Scratch[S]](api)
 	d.graphs, _ = events.Ability[events.Graphs[E, S]](api)
-	d.timer, _ = events.Ability[events.TimerReader[E]](api)
+	d.stamper, _ = events.Ability[events.Stamper[E]](api)
+	d.timer, _ = events.Ability[events.TimerReader](api)
 	if simulated, ok := events.Ability[events.HostClocker](api); ok {
 		d.host = simulated.HostClock()
 	}

@@ -66,7 +66,7 @@ func TestEveryResultExplainsItself(t *testing.T) {
 func TestMissingAbilityIsSkippedWithItsReason(t *testing.T) {
 	t.Parallel()
 	bare := mock.NewDevice(mock.Without(mock.FeatureQuerier, mock.FeatureRoundQuerier, mock.FeatureCaptureAsker,
-		mock.FeatureUntimedCreator, mock.FeatureIdentifier, mock.FeatureStatsReader, mock.FeatureGate,
+		mock.FeatureUntimedCreator, mock.FeatureIdentifier, mock.FeatureStatsReader, mock.FeatureStamper, mock.FeatureTimerReader, mock.FeatureGate,
 		mock.FeatureScratch, mock.FeatureGraphs))
 	// The brackets of a backend that can only wait are a millisecond wide here.
 	out := run(t.Context(), mockAPI(bare), mockAbout, Settings{DriftSpan: 20 * time.Second},
@@ -74,7 +74,7 @@ func TestMissingAbilityIsSkippedWithItsReason(t *testing.T) {
 	require.True(t, out.Complete)
 	skipped := map[string]string{
 		"library": "loads no library", "device": "Identifier", "known-work": "Scratch",
-		"stream-order": "Gate", "capture": "Graphs", "fence": "Gate", "profiler": "Scratch", "leftovers": "StatsReader",
+		"stream-order": "Gate", "device-timer": "TimerReader", "capture": "Graphs", "fence": "Gate", "profiler": "Scratch", "leftovers": "StatsReader",
 	}
 	for _, r := range out.Results {
 		if reason, ok := skipped[r.Name]; ok {

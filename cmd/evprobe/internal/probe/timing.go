@@ -252,8 +252,8 @@ func floatStep(d time.Duration) time.Duration {
 
 func checkDeviceTimer[E any, S comparable](e *env[E, S]) error {
 	const rounds = 50
-	if e.timer == nil {
-		return skipf("the backend cannot read the clock of the stamps without an event (no TimerReader)")
+	if e.timer == nil || e.stamper == nil {
+		return skipf("the backend cannot read the clock of the stamps without an event (no TimerReader with Stamper)")
 	}
 	stream, evs, err := e.streamAndEvents(1)
 	if err != nil {
@@ -279,7 +279,7 @@ func checkDeviceTimer[E any, S comparable](e *env[E, S]) error {
 		if device, host, err = e.timer.DeviceAndHostTimer(); err != nil {
 			return fmt.Errorf("reading the device's timer: %w", err)
 		}
-		stamp, err := e.timer.EventStamp(event)
+		stamp, err := e.stamper.EventStamp(event)
 		if err != nil {
 			return fmt.Errorf("reading the stamp: %w", err)
 		}

@@ -1063,6 +1063,10 @@ static int event_destroy(struct tls *t, void *h) {
 	return code == OK ? OK : bad(t, "event", h);
 }
 
+// refused_outside: an external record is for captures only, as measured on CUDA
+// 13.0. HIP's source makes a plain record of it.
+static inline int refused_outside(u32 record_flags) { return !IS_HIP && (record_flags & EXTERNAL); }
+
 static __attribute__((noinline)) int record_slow(struct obj *e, struct obj *s, u32 record_flags) {
 	int code;
 	pthread_mutex_lock(&lock);
@@ -1083,6 +1087,8 @@ static __attribute__((noinline)) int record_slow(struct obj *e, struct obj *s, u
 	} else if (implicit(s)) {
 		invalidate(implicit(s));
 		code = CAPTURE_IMPLICIT;
+	} else if (refused_outside(record_flags)) {
+		code = ILLEGAL_STATE;
 	} else {
 		detach(e);
 		e->capture = 0;
@@ -1106,7 +1112,7 @@ static inline int event_record(struct tls *t, int k, void *eh, void *sh, u32 rec
 		return code;
 	if (unlikely(e->dev != s->dev))
 		return INVALID_HANDLE;
-	if (unlikely(FLAGS & (F_BUSY | F_CAPTURE)))
+	if (unlikely((FLAGS & (F_BUSY | F_CAPTURE)) || refused_outside(record_flags)))
 		return record_slow(e, s, record_flags);
 	atomic_store_explicit(&e->stamp, stamp_now(), memory_order_relaxed);
 	atomic_store_explicit(&e->capture, 0, memory_order_relaxed);

@@ -157,6 +157,8 @@ func TestCaptureThatBeginsOrEndsInsideTheWindow(t *testing.T) {
 		r.flushed(t)
 		refused(t, m, events.ErrCapturing)
 		require.Equal(t, uint64(1), r.prof.Stats().Captured)
+		// A graph may still hold the event, so that it must not be used again.
+		eventually(t, func() bool { return r.dev.CallCount(mock.OpEventDestroy) == 2 })
 	})
 }
 

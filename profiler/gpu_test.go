@@ -157,7 +157,7 @@ func TestGPUSoakKeepsMemoryFlat(t *testing.T) {
 			t.Error(err)
 		}
 		return tr.Stop(w)
-	}, func() int { return int(dev.EventStats().LiveEvents) })
+	}, p.Stats, func() int { return int(dev.EventStats().LiveEvents) })
 	require.NoError(t, p.Flush(limited(t)))
 	require.NoError(t, dev.StreamSynchronize(s))
 	st := p.Stats()

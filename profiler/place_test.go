@@ -13,7 +13,8 @@ import (
 // An hour after the last comparison of the clocks a float32 reading from there has
 // steps of 250 us. Spans are measured between their own events, and windows are
 // placed by what is near.
-// pocl/pocl#1094, pocl/pocl#1015, AdaptiveCpp/AdaptiveCpp#2193
+// pocl/pocl#1094, pocl/pocl#1015, AdaptiveCpp/AdaptiveCpp#2193,
+// AdaptiveCpp/AdaptiveCpp#417
 func TestShortWindowsAfterIdleHours(t *testing.T) {
 	x := newTruth(t, 0, []mock.Option{mock.EventCost(0), mock.LaunchLatency(0), mock.Drift(20), mock.HostCost(0, 100, 0)})
 	for range Count(20, 500) {
@@ -125,7 +126,7 @@ func TestWindowsDoNotWaitForAnchorsForEver(t *testing.T) {
 
 // When the device's clock jumps (suspend, reset) a new epoch begins. What came
 // before is not placed by what comes after, nor the other way round.
-// meta-pytorch/torchcomms#2422, wolfpld/tracy#1396
+// meta-pytorch/torchcomms#2422, wolfpld/tracy#1396, ROCm/rocm-systems#11667
 func TestJumpBeginsANewEpoch(t *testing.T) {
 	for _, by := range []time.Duration{time.Millisecond, -time.Millisecond, time.Second, -time.Second, 5 * time.Hour, -5 * time.Hour} {
 		for _, late := range []bool{false, true} {

@@ -38,7 +38,8 @@ var moved = []string{
 	"cuCtxSynchronize", "cuMemcpyHtoDAsync_v2_ptsz",
 }
 
-// ROCm/HIPIFY#2071, NVIDIA/TransformerEngine#1835
+// ROCm/HIPIFY#2071, NVIDIA/TransformerEngine#1835, aws/aws-ofi-nccl#1019,
+// NVIDIA/cuvs#1323, GPUOpen-LibrariesAndSDKs/Orochi#143
 func TestOnlyFunctionsThatNeverChangedAreNamed(t *testing.T) {
 	for _, table := range []*cfamily.Table{runtimeTable(), driverTable()} {
 		require.Greater(t, len(table.Symbols), 40)
@@ -116,7 +117,8 @@ func TestPreferenceFollowsTheDriver(t *testing.T) {
 }
 
 // Concurrent calls that return pointers get each other's in older versions.
-// ebitengine/purego#451, ebitengine/purego#453
+// ebitengine/purego#451, ebitengine/purego#452, ebitengine/purego#453,
+// ebitengine/purego#457
 func TestPuregoIsNewEnough(t *testing.T) {
 	file, err := os.Open(filepath.Join("..", "..", "go.mod"))
 	if err != nil {

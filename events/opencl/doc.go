@@ -45,16 +45,24 @@
 // across devices, or between our streams and a queue of another context, is
 // ErrDeviceMismatch. ScratchSpin needs a timer that a kernel can read: see there.
 //
-// A Gate is a user event, and TimerReader (clGetDeviceAndHostTimer) is there where
-// the driver has it; PoCL 3.1 has not. PoCL's serial device ("basic", there only
-// where POCL_DEVICES asks for it) never returns from opening a gate: it hangs in
-// clSetUserEventStatus.
+// A Gate is a user event. TimerReader (clGetDeviceAndHostTimer) is there where the
+// driver has it; PoCL 3.1 and NVIDIA's driver 580 have not. PoCL's serial device
+// ("basic", there only where POCL_DEVICES asks for it) never returns from opening a
+// gate: it hangs in clSetUserEventStatus.
+//
+// # What a record costs
+//
+// Measured on an NVIDIA H200, driver 580: 11us of the host's time and 8us of the
+// device's, where a CUDA event takes 1.6us and 1.3us. What is queued behind a gate
+// there is submitted piece by piece once the gate opens, so that the driver's own
+// pace shows in the spans. With PoCL on an x86 CPU a record costs about 2us.
 //
 // # What it needs
 //
 // Linux on amd64 or arm64, or Windows, and a glibc process: a program that
 // imports this package is linked dynamically also with CGO_ENABLED=0. It has been
-// run on PoCL 3.1 on an x86 CPU and on an imitation in Go, and on no GPU.
+// run on PoCL 3.1 on an x86 CPU, on an NVIDIA H200 through NVIDIA's OpenCL 3.0 (driver
+// 580.159), and on an imitation in Go. On AMD's and Intel's drivers it has never run.
 //
 // All types are safe for concurrent use.
 package opencl

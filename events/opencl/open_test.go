@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -90,15 +91,22 @@ func alone(t *testing.T, env ...string) (inside bool) {
 	child.Env = append(append(os.Environ(), mark+"=1"), env...)
 	text, err := child.CombinedOutput()
 	require.NoError(t, err, "%s", text)
+	if strings.Contains(string(text), "--- SKIP: "+t.Name()) {
+		t.Skip(string(text))
+	}
 	require.Contains(t, string(text), "--- PASS: "+t.Name())
 	return false
 }
 
 func TestInstalledLoaderWithoutDriversSaysSo(t *testing.T) {
-	if !alone(t, "OCL_ICD_VENDORS="+t.TempDir()) {
+	empty := t.TempDir()
+	if !alone(t, "OCL_ICD_VENDORS="+empty, "OPENCL_VENDOR_PATH="+empty, "OCL_ICD_FILENAMES=") {
 		return
 	}
-	_, err := Open()
+	rt, err := Open()
+	if err == nil {
+		t.Skipf("the loader %s finds its drivers also where nothing that is set here points", rt.Info().Library)
+	}
 	var u *events.UnavailableError
 	require.ErrorAs(t, err, &u)
 	require.Equal(t, events.CauseDriverMissing, u.Cause)

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 }
 
 // compile makes a shared library with the C compiler.
-func compile(t *testing.T, out, source string, flags ...string) {
+func compile(t testing.TB, out, source string, flags ...string) {
 	t.Helper()
 	cc, err := exec.LookPath("cc")
 	if err != nil {
@@ -62,7 +62,7 @@ var goodOnce struct {
 
 // goodImage is a small library without a soname. Copies of it are libraries of
 // their own to the loader.
-func goodImage(t *testing.T) []byte {
+func goodImage(t testing.TB) []byte {
 	t.Helper()
 	goodOnce.Lock()
 	defer goodOnce.Unlock()
@@ -77,7 +77,7 @@ func goodImage(t *testing.T) []byte {
 }
 
 // put writes a file and the directories above it.
-func put(t *testing.T, path string, content []byte) string {
+func put(t testing.TB, path string, content []byte) string {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	require.NoError(t, os.WriteFile(path, content, 0o755))
@@ -89,12 +89,12 @@ var families atomic.Int64
 // kin is a library family of one test: libraries stay loaded, so no two tests may
 // share a name. It has a directory of its own.
 type kin struct {
-	t    *testing.T
+	t    testing.TB
 	stem string
 	dir  string
 }
 
-func newKin(t *testing.T) kin {
+func newKin(t testing.TB) kin {
 	t.Helper()
 	t.Setenv("LD_LIBRARY_PATH", "")
 	stem := fmt.Sprintf("libkin%d.so.", families.Add(1))
@@ -123,7 +123,7 @@ func (k kin) spec(dirs ...string) Spec {
 }
 
 // requireWorks opens and calls the library, which must be the file at path.
-func requireWorks(t *testing.T, spec Spec, path string) *Library {
+func requireWorks(t testing.TB, spec Spec, path string) *Library {
 	t.Helper()
 	lib, err := Open(spec)
 	require.NoError(t, err)
@@ -136,7 +136,7 @@ func requireWorks(t *testing.T, spec Spec, path string) *Library {
 }
 
 // requireUnavailable opens in vain.
-func requireUnavailable(t *testing.T, spec Spec, cause events.Cause) *events.UnavailableError {
+func requireUnavailable(t testing.TB, spec Spec, cause events.Cause) *events.UnavailableError {
 	t.Helper()
 	lib, err := Open(spec)
 	require.Nil(t, lib)
@@ -149,7 +149,7 @@ func requireUnavailable(t *testing.T, spec Spec, cause events.Cause) *events.Una
 }
 
 // reasonFor is why a path was not taken.
-func reasonFor(t *testing.T, tried []events.Candidate, path string) string {
+func reasonFor(t testing.TB, tried []events.Candidate, path string) string {
 	t.Helper()
 	for _, c := range tried {
 		if c.Path == path {

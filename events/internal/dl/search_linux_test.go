@@ -4,6 +4,7 @@ package dl
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -576,4 +577,30 @@ func TestOneFileIsJudgedOnce(t *testing.T) {
 	u = requireUnavailable(t, spec, events.CauseSymbolMissing)
 	require.Equal(t, 1, asked)
 	require.Equal(t, "is "+resident+", refused above", reasonFor(t, u.Candidates, k.stem+"13"))
+}
+
+// Whatever an override says, it is the library that is used, or it is named in the
+// error; nothing else is tried in its place.
+func FuzzOverride(f *testing.F) {
+	for _, value := range []string{"", " ", "/", ".", "lib", "libx.so.1", "./x.so", "/dev/null", "/proc/self/exe", "a\nb", "\x00", "%s%n", "~/x.so", "/etc/passwd:/x"} {
+		f.Add(value)
+	}
+	k := newKin(f)
+	good := k.good("lib", "13")
+	f.Fuzz(func(t *testing.T, value string) {
+		spec := k.spec("lib")
+		spec.Override = value
+		lib, err := Open(spec)
+		if value == "" || filepath.Clean(value) == good {
+			require.NoError(t, err)
+			require.Equal(t, good, lib.Path())
+			return
+		}
+		var u *events.UnavailableError
+		require.ErrorAs(t, err, &u, "%q opened %s", value, lib.Path())
+		require.Equal(t, events.CauseBadOverride, u.Cause)
+		require.NotEmpty(t, u.Advice)
+		require.LessOrEqual(t, len(u.Candidates), 1, "something else was tried")
+		require.Contains(t, u.Error(), fmt.Sprintf("%q", value))
+	})
 }

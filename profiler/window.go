@@ -12,7 +12,7 @@ import (
 
 // A stream is prepared for firstChunk windows when its first track is made, so
 // that a burst or a deep nest finds room at once, and for fewer where the bound of
-// all windows nears; leastChunk is the least.
+// all windows nears; leastChunk is the least. WithPrepared has the last word.
 const (
 	firstChunk = 128
 	leastChunk = 8
@@ -118,6 +118,9 @@ func (s *stream[E, S]) grow() error {
 	want := min(have, e.unprepared()/2)
 	if have == 0 {
 		want = min(firstChunk, e.unprepared()/16)
+		if e.cfg.prepared > 0 {
+			want = e.cfg.prepared
+		}
 	}
 	n, failed := 0, error(nil)
 	if reason := e.refuse(); reason != nil {

@@ -434,6 +434,8 @@ func TestOptionsOutOfRange(t *testing.T) {
 	for name, o := range map[string]profiler.Option{
 		"no windows":       profiler.WithWindows(0),
 		"negative windows": profiler.WithWindows(-1),
+		"too prepared":     profiler.WithPrepared(8193),
+		"unprepared":       profiler.WithPrepared(-1),
 		"no results":       profiler.WithResults(0),
 		"no sink queue":    profiler.WithSinkQueue(0),
 		"nil sink":         profiler.WithSink(nil),
@@ -459,6 +461,24 @@ func TestOptionsOutOfRange(t *testing.T) {
 	p, err = profiler.New(mock.NewDevice(), profiler.WithLogger(nil))
 	require.NoError(t, err)
 	require.NoError(t, p.Close())
+}
+
+// A burst at the start of a stream, faster than anything in the background.
+func TestBurstThatWasPreparedForLosesNothing(t *testing.T) {
+	const n = 1000
+	r := newRig(t, []mock.Option{mock.Ideal()}, profiler.WithPrepared(n))
+	tr := r.track(t, "burst")
+	live, _ := r.dev.Live()
+	require.GreaterOrEqual(t, live, 2*n, "events for all of them are there")
+	gate, err := r.dev.GateClose(r.stream, time.Minute)
+	require.NoError(t, err)
+	for range n {
+		tr.Stop(tr.Start())
+	}
+	require.Zero(t, r.prof.Stats().Dropped)
+	require.NoError(t, gate.Open())
+	require.NoError(t, r.prof.Flush(limited(t)))
+	require.Equal(t, uint64(n), r.prof.Stats().Finished)
 }
 
 func TestTrackKnowsItsNameAndState(t *testing.T) {

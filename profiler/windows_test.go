@@ -466,7 +466,7 @@ func TestOptionsOutOfRange(t *testing.T) {
 // A burst at the start of a stream, faster than anything in the background.
 func TestBurstThatWasPreparedForLosesNothing(t *testing.T) {
 	const n = 1000
-	r := rigOn(t, mock.NewDevice(mock.Ideal()), profiler.WithPrepared(n)) // in real time
+	r := rigOn(t, mock.NewDevice(mock.Ideal(), mock.QueueLimit(0)), profiler.WithPrepared(n)) // in real time
 	tr := r.track(t, "burst")
 	live, _ := r.dev.Live()
 	require.GreaterOrEqual(t, live, 2*n, "events for all of them are there")

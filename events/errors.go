@@ -66,7 +66,7 @@ func (e *DriverError) Error() string {
 	s := e.Op + ": " + codeText(e.Name, e.Code)
 	switch {
 	case errors.Is(e.Kind, ErrDeviceFault):
-		s += ": earlier work on this device failed, not this call; nothing more will succeed on it in this opening, so open it anew where the vendor allows that, else restart the process"
+		s += ": earlier work on this device failed, not this call; nothing more succeeds on it until it is opened anew, which may take a new process"
 	case errors.Is(e.Kind, ErrContextLost):
 		s += ": the device was reset or its context destroyed; make new handles or restart the process"
 	case errors.Is(e.Kind, ErrCapturing):

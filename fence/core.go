@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"example.com/devevents/events"
@@ -15,6 +16,8 @@ type waiter interface {
 	// core.mu held. The waiter looks after l as long as l.wanted is not 0, and
 	// runs what it starts through core.start and core.stopped.
 	want(l *lane)
+	// blocked is how many goroutines wait in the driver. It needs core.mu.
+	blocked() int
 }
 
 // core is a Source without its vendor's types.
@@ -25,17 +28,35 @@ type core struct {
 	waiter waiter
 
 	// turn is held, by sending, while a polling round is open.
-	turn chan struct{}
+	turn  chan struct{}
+	polls atomic.Uint64
 
 	mu      sync.Mutex
 	lanes   []*lane
-	records uint64        // fences made
+	records uint64 // fences made
+	fates   fates
+	waiting int // waits in progress
+	gaveUp  uint64
 	inUse   int           // events out of the pool
 	busy    int           // goroutines and calls of ours that may be in the driver
 	closing chan struct{} // made by close, closed when it is over
 	quiet   chan struct{} // made by close, closed when busy is 0
 	closed  error         // the result of close
 	trouble trouble
+}
+
+// fates counts the results that fences got.
+type fates struct{ reached, failed, closed uint64 }
+
+func (n *fates) count(err error) {
+	switch {
+	case err == nil:
+		n.reached++
+	case errors.Is(err, events.ErrClosed):
+		n.closed++
+	default:
+		n.failed++
+	}
 }
 
 // trouble collects errors that nobody could be told when they happened.

@@ -8,6 +8,7 @@
 //	f, err := fences.Record(stream)    // already recorded, or refused
 //	err = f.Wait(ctx)                  // a goroutine waits
 //	<-f.Done()                         // or a select does
+//	i, err := fence.Any(ctx, f, g)     // or whichever of several is first; All for all
 //	err = fences.WaitOn(f, other)      // or another stream, and the host goes on
 //
 // # What it is not for

@@ -22,6 +22,7 @@ type Fence struct {
 	event  event
 	lane   *lane
 	number uint64
+	at     time.Time // of the record
 
 	// Guarded by core.mu.
 	settled bool
@@ -29,6 +30,8 @@ type Fence struct {
 	done    chan struct{} // made for the first who waits
 	waiters int
 	asked   bool // Done was called
+	// listeners are told of the result without waiting for it: those of Any.
+	listeners []chan struct{}
 }
 
 // Wait blocks the goroutine until the device has reached the fence, ctx is done
@@ -54,12 +57,11 @@ func (f *Fence) Wait(ctx context.Context) error {
 		return f.result("fence wait")
 	}
 	if ctx.Err() != nil {
+		c.gaveUp++
 		c.mu.Unlock()
 		return f.gaveUp(ctx, 0)
 	}
-	wanted := f.wanted()
-	f.waiters++
-	done := f.watch(wanted)
+	done := f.attend()
 	c.mu.Unlock()
 
 	began := time.Now()
@@ -67,6 +69,7 @@ func (f *Fence) Wait(ctx context.Context) error {
 	case <-done:
 	case <-ctx.Done():
 		if !f.leave() {
+			c.countGivenUp()
 			return f.gaveUp(ctx, time.Since(began))
 		}
 	}
@@ -78,6 +81,14 @@ func (f *Fence) Wait(ctx context.Context) error {
 
 // wanted reports whether somebody waits for f, and needs core.mu.
 func (f *Fence) wanted() bool { return f.waiters > 0 || f.asked }
+
+// attend counts a wait in, and gives the channel to wait on. It needs core.mu.
+func (f *Fence) attend() <-chan struct{} {
+	wanted := f.wanted()
+	f.waiters++
+	f.core.waiting++
+	return f.watch(wanted)
+}
 
 // watch gives the channel to wait on, and has the device watched for f unless
 // it is already. It needs core.mu.
@@ -96,10 +107,11 @@ func (f *Fence) watch(already bool) <-chan struct{} {
 func (f *Fence) leave() bool {
 	f.core.mu.Lock()
 	defer f.core.mu.Unlock()
-	f.waiters--
 	if f.settled {
 		return true
 	}
+	f.waiters--
+	f.core.waiting--
 	if !f.wanted() {
 		f.lane.wanted--
 	}
@@ -112,12 +124,22 @@ func (f *Fence) settle(err error) {
 		return
 	}
 	f.settled, f.err = true, err
+	f.core.fates.count(err)
 	if f.wanted() {
 		f.lane.wanted--
 	}
+	f.core.waiting -= f.waiters
+	f.waiters = 0
 	if f.done != nil {
 		close(f.done)
 	}
+	for _, l := range f.listeners {
+		select {
+		case l <- struct{}{}:
+		default: // told by another fence
+		}
+	}
+	f.listeners = nil
 }
 
 // Done gives a channel that is closed when the fence has a result; Err says
@@ -186,7 +208,8 @@ func (f *Fence) Close() error {
 	return nil
 }
 
-// String names the fence and its state, for logs.
+// String names the fence, its device and stream, its state, and how long ago it was
+// recorded while it is pending: for the log line of a request that is stuck.
 func (f *Fence) String() string {
 	if !f.recorded() {
 		return "fence, never recorded"
@@ -194,7 +217,7 @@ func (f *Fence) String() string {
 	f.core.mu.Lock()
 	settled := f.settled
 	f.core.mu.Unlock()
-	state := "pending"
+	state := "pending for " + time.Since(f.at).Round(time.Millisecond).String()
 	switch {
 	case settled && f.err == nil:
 		state = "reached"
@@ -219,11 +242,16 @@ func (f *Fence) result(what string) error {
 }
 
 func (f *Fence) gaveUp(ctx context.Context, after time.Duration) error {
+	return fmt.Errorf("fence wait: %s: gave up after %v: %w", f.where(), after.Round(time.Microsecond), causeOf(ctx))
+}
+
+// causeOf is why ctx is done.
+func causeOf(ctx context.Context) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); !errors.Is(cause, err) {
 		err = fmt.Errorf("%w: %w", err, cause)
 	}
-	return fmt.Errorf("fence wait: %s: gave up after %v: %w", f.where(), after.Round(time.Microsecond), err)
+	return err
 }
 
 var (

@@ -127,7 +127,7 @@ func TestTextsNameDeviceAndStream(t *testing.T) {
 	dev, fences := device(t, mock.Named("Toy 3000"))
 	s := hung(t, dev)
 	f := record(t, fences, s)
-	require.Regexp(t, `^fence 1 of mock device 0 \(Toy 3000\), stream 0x[0-9a-f]+, pending$`, f.String())
+	require.Regexp(t, `^fence 1 of mock device 0 \(Toy 3000\), stream 0x[0-9a-f]+, pending for [0-9.]+m?s$`, f.String())
 	require.Equal(t, "fences of mock device 0 (Toy 3000)", fences.String())
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Millisecond)
 	defer cancel()

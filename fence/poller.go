@@ -51,6 +51,8 @@ func (p *poller) want(l *lane) {
 	}
 }
 
+func (p *poller) blocked() int { return 0 }
+
 func (p *poller) run() {
 	pause := time.NewTimer(longPause)
 	defer pause.Stop()
@@ -134,6 +136,7 @@ func (r *round) ask(f *Fence) (bool, error) {
 		}
 		r.open, r.asked = true, 0
 	}
+	r.core.polls.Add(1)
 	reached, err := f.event.Query()
 	if r.asked++; r.asked >= roundQuestions {
 		r.end()

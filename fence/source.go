@@ -87,7 +87,7 @@ func (s *Source[S]) Record(stream S) (*Fence, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fence record: %s, %v: %w", c.where, l, err)
 	}
-	f := &Fence{core: c, event: ev, lane: l}
+	f := &Fence{core: c, event: ev, lane: l, at: time.Now()}
 	l.recording.Lock()
 	recorded := s.port.record(ev, stream)
 	if err = recorded; err == nil {

@@ -21,6 +21,8 @@ func (t *threads) want(l *lane) {
 	}
 }
 
+func (t *threads) blocked() int { return t.runs }
+
 func (t *threads) run() {
 	for f := t.next(nil); f != nil; f = t.next(f.lane) {
 		t.core.giveBack(t.core.decide(f, f.event.Wait(), nil))

@@ -31,18 +31,20 @@ type core struct {
 	turn  chan struct{}
 	polls atomic.Uint64
 
-	mu      sync.Mutex
-	lanes   []*lane
-	records uint64 // fences made
-	fates   fates
-	waiting int // waits in progress
-	gaveUp  uint64
-	inUse   int           // events out of the pool
-	busy    int           // goroutines and calls of ours that may be in the driver
-	closing chan struct{} // made by close, closed when it is over
-	quiet   chan struct{} // made by close, closed when busy is 0
-	closed  error         // the result of close
-	trouble trouble
+	mu       sync.Mutex
+	lanes    []*lane
+	slab     []Fence // not handed out yet
+	slabSize int     // of the newest
+	records  uint64  // fences made
+	fates    fates
+	waiting  int // waits in progress
+	gaveUp   uint64
+	inUse    int           // events out of the pool
+	busy     int           // goroutines and calls of ours that may be in the driver
+	closing  chan struct{} // made by close, closed when it is over
+	quiet    chan struct{} // made by close, closed when busy is 0
+	closed   error         // the result of close
+	trouble  trouble
 }
 
 // fates counts the results that fences got.
@@ -88,6 +90,24 @@ func (c *core) enter() error {
 	}
 	c.busy++
 	return nil
+}
+
+// Fences are made in slabs, so that a record allocates next to nothing. A slab
+// lives as long as one of its fences, so the first are small.
+const (
+	firstSlab = 16
+	lastSlab  = 2048
+)
+
+// empty gives a fence that is not recorded yet. It needs core.mu.
+func (c *core) empty() *Fence {
+	if len(c.slab) == 0 {
+		c.slabSize = min(max(2*c.slabSize, firstSlab), lastSlab)
+		c.slab = make([]Fence, c.slabSize)
+	}
+	f := &c.slab[0]
+	c.slab = c.slab[1:]
+	return f
 }
 
 // start runs a goroutine of a waiter, and needs core.mu. The goroutine calls

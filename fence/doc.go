@@ -37,6 +37,8 @@
 // every waiter gave up, so a fence may simply be dropped. Close ends the waits
 // for one that nobody should wait for any longer. After Source.Close nothing is
 // left of the Source: no goroutine and no event.
+// Fences are made in slabs of up to 2048 (350 KB), so that a record does not
+// allocate; a slab lives as long as somebody keeps one of its fences.
 //
 // A Fence names no vendor. Nor does an AnySource, which New makes from an
 // erased device.

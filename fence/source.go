@@ -78,7 +78,7 @@ func (s *Source[S]) Record(stream S) (*Fence, error) {
 		return nil, nilSource("record")
 	}
 	c := &s.core
-	l, err := s.open(stream)
+	l, f, err := s.open(stream)
 	if err != nil {
 		return nil, fmt.Errorf("fence record: %w", err)
 	}
@@ -87,7 +87,7 @@ func (s *Source[S]) Record(stream S) (*Fence, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fence record: %s, %v: %w", c.where, l, err)
 	}
-	f := &Fence{core: c, event: ev, lane: l, at: time.Now()}
+	f.core, f.event, f.lane, f.at = c, ev, l, time.Now()
 	l.recording.Lock()
 	recorded := s.port.record(ev, stream)
 	if err = recorded; err == nil {
@@ -202,13 +202,13 @@ func (s *Source[S]) String() string {
 // without fences.
 const lanesKept = 64
 
-// open counts a call of Record in and finds or makes its lane.
-func (s *Source[S]) open(stream S) (*lane, error) {
+// open counts a call of Record in and finds or makes its lane. The fence is empty.
+func (s *Source[S]) open(stream S) (*lane, *Fence, error) {
 	c := &s.core
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.enter(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	l := s.lanes[stream]
 	if l == nil {
@@ -224,7 +224,7 @@ func (s *Source[S]) open(stream S) (*lane, error) {
 		c.lanes = append(c.lanes, l)
 	}
 	l.users++
-	return l, nil
+	return l, c.empty(), nil
 }
 
 // forget drops the lanes that nothing needs.

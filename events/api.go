@@ -16,9 +16,10 @@ import "time"
 // reaches the vendor's library.
 //
 // Unless a method says that it blocks, it returns without waiting for device
-// work. After a sticky device fault every method that asks the device for
-// something new returns an error that wraps ErrDeviceFault; what is known already
-// (that an event was reached, a span that was read) may still be answered.
+// work. After a sticky device fault the first call that asks the device for
+// something new returns an error that wraps ErrDeviceFault, and from then on every
+// method that reaches the device does. Until then a call may still answer with what
+// is known already: that an event was reached, for one.
 //
 // The interface is frozen: no method is added, taken away or changed any more.
 // It was frozen once a runtime that is not CUDA's twin (OpenCL: no events made in

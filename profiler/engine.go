@@ -28,7 +28,8 @@ type engine[E any, S comparable] struct {
 	asksAtStart bool
 
 	base  time.Time
-	clock func() int64 // nil: the machine's
+	slack time.Duration // how far off base may be
+	clock func() int64  // nil: the machine's
 
 	lastStream atomic.Uint64
 	count      counters
@@ -67,7 +68,7 @@ var errClosed = fmt.Errorf("profiler: %w", events.ErrClosed)
 
 func newEngine[E any, S comparable](api events.EventApi[E, S], cfg config) (*engine[E, S], error) {
 	e := &engine[E, S]{
-		api: api, cfg: cfg, base: time.Now(), clock: cfg.clock,
+		api: api, cfg: cfg, clock: cfg.clock,
 		full:     &nowhere{fmt.Errorf("profiler: %w: every prepared window is open or unread (at most %d)", events.ErrFull, cfg.windows)},
 		streams:  map[S]*stream[E, S]{},
 		wakeup:   make(chan struct{}, 1),
@@ -86,9 +87,7 @@ func newEngine[E any, S comparable](api events.EventApi[E, S], cfg config) (*eng
 	if hc, ok := events.Ability[events.HostClocker](api); ok && e.clock == nil {
 		e.clock = hc.HostClock()
 	}
-	if e.clock != nil {
-		e.base = e.base.Add(-time.Duration(e.clock()))
-	}
+	e.base, e.slack = originOf(e.clock)
 	e.harvest.engine = e
 	if err := e.harvest.placer.open(e); err != nil {
 		return nil, err
@@ -98,6 +97,23 @@ func newEngine[E any, S comparable](api events.EventApi[E, S], cfg config) (*eng
 	}
 	go e.run()
 	return e, nil
+}
+
+// originOf is when a clock read 0, give or take slack: the narrowest of some
+// readings between two of the machine's clock. No clock means the machine's.
+func originOf(clock func() int64) (origin time.Time, slack time.Duration) {
+	if clock == nil {
+		return time.Now(), 0
+	}
+	for i := range 16 {
+		before := time.Now()
+		at := clock()
+		half := (time.Since(before) + 1) / 2
+		if i == 0 || half < slack {
+			origin, slack = before.Add(half-time.Duration(at)), half
+		}
+	}
+	return origin, slack
 }
 
 // now is the host's monotonic clock in nanoseconds.

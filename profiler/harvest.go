@@ -301,7 +301,7 @@ func (h *harvest[E, S]) placeAll(all bool) {
 			continue
 		}
 		at, bound, epoch := h.placer.place(w.placement)
-		w.span.Start, w.span.Bound, w.span.Epoch = e.base.Add(time.Duration(at)), bound, epoch
+		w.span.Start, w.span.Bound, w.span.Epoch = e.base.Add(time.Duration(at)), bound+e.slack, epoch
 		e.count.placing.Add(-1)
 		e.count.finished.Add(1)
 		w.results.put(w.position, w.span, nil)

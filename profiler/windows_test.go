@@ -501,3 +501,18 @@ func TestTrackKnowsItsNameAndState(t *testing.T) {
 	require.ErrorIs(t, bad.Start().Err(), events.ErrInvalid)
 	bad.Close()
 }
+
+// The origin of a simulated host clock was read apart from the machine's, and every
+// window began before it was opened.
+func TestWindowsOfASimulatedClockAreNotPlacedBeforeTheyBegan(t *testing.T) {
+	for range count(30, 200) {
+		r := rigOn(t, mock.NewDevice())
+		tr := r.track(t, "w")
+		before := time.Now()
+		span, err := tr.Stop(tr.Start()).Wait(limited(t))
+		after := time.Now()
+		require.NoError(t, err)
+		require.False(t, span.Start.Add(span.Bound).Before(before), "%v before the call, with a bound of %v", before.Sub(span.Start), span.Bound)
+		require.False(t, span.End().Add(-span.Bound).After(after), "%v after the result, with a bound of %v", span.End().Sub(after), span.Bound)
+	}
+}

@@ -32,6 +32,7 @@ type check[E any, S comparable] struct {
 	second *target[E, S]
 	quit   chan struct{} // closed when the rule is given up
 	undo   *[]func()
+	lost   bool // the rule has lost the device
 	spins  bool
 }
 
@@ -405,7 +406,11 @@ type hold[E any, S comparable] struct {
 // held runs body while a stream is held back: by a gate where the backend has
 // one, else by work, which ends on its own. If the host was too slow for the
 // work, body runs again behind longer work.
-func (c *check[E, S]) held(body func(h *hold[E, S])) {
+func (c *check[E, S]) held(body func(h *hold[E, S])) { c.heldFrom(50*time.Millisecond, body) }
+
+// heldFrom is held with how long to hold the stream first, where it takes work to do
+// so. Nothing is tried again on a device that the body has lost.
+func (c *check[E, S]) heldFrom(first time.Duration, body func(h *hold[E, S])) {
 	if c.gate != nil {
 		if _, problem := c.heldOnce(0, body); problem != nil {
 			panic(problem)
@@ -418,12 +423,12 @@ func (c *check[E, S]) held(body func(h *hold[E, S])) {
 		}
 		return
 	}
-	for d := 50 * time.Millisecond; ; d *= 4 {
+	for d := first; ; d *= 4 {
 		lasted, problem := c.heldOnce(d, body)
 		if problem == nil {
 			return
 		}
-		if lasted < d*8/10 || d > 3*time.Second {
+		if c.lost || lasted < d*8/10 || d > 3*time.Second {
 			panic(problem)
 		}
 	}

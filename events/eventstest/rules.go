@@ -96,7 +96,7 @@ func rules[E any, S comparable]() []rule[E, S] {
 		{Rule{"external-outside-capture", "EventRecordExternal outside a capture must be a plain record, or an error after which the event counts as never recorded"}, externalOutsideCapture[E, S]},
 		{Rule{"capture-misuse", "Misuse of captures and graphs must be an error: a mode that does not exist, an end without a beginning, a launch after Close"}, captureMisuse[E, S]},
 
-		{Rule{"fault-sticky", "After a device fault every method that reaches the device must be ErrDeviceFault"}, faultSticky[E, S]},
+		{Rule{"fault-sticky", "After a device fault the next record, and from then on every method that reaches the device, must be ErrDeviceFault"}, faultSticky[E, S]},
 		{Rule{"fault-ends-waits", "A device fault must end an EventWait in progress with ErrDeviceFault"}, faultEndsWaits[E, S]},
 	}
 }

@@ -34,7 +34,9 @@ func destroyWhileWaiting[E any, S comparable](c *check[E, S]) {
 	if c.advance != nil {
 		c.skipf("a call that waits makes manual time pass")
 	}
-	c.held(func(h *hold[E, S]) {
+	// The device can be lost only once, so the stream is held for long at once; the
+	// work goes with the device.
+	c.heldFrom(2*time.Second, func(h *hold[E, S]) {
 		e := c.recorded(h.stream)
 		waited := make(chan error, 1)
 		go func() { waited <- guard(func() error { return c.api.EventWait(e) }) }()
@@ -415,7 +417,7 @@ func concurrentDestroy[E any, S comparable](c *check[E, S]) {
 func faultSticky[E any, S comparable](c *check[E, S]) {
 	c.need(c.loseDevice != nil, "LoseDevice hook")
 	e, s, f := c.complete(), c.stream(), c.event()
-	var calls []call
+	calls := []call{{"EventRecord", func() error { return c.api.EventRecord(f, s) }}}
 	for _, m := range c.eventCalls(e) {
 		if !strings.HasPrefix(m.name, "EventRecord") && m.name != "RoundQuery" { // e has to stay recorded; RoundBegin refuses
 			calls = append(calls, m)
@@ -428,8 +430,7 @@ func faultSticky[E any, S comparable](c *check[E, S]) {
 	}
 	calls = append(calls,
 		call{"EventCreate", func() error { _, err := c.api.EventCreate(); return err }},
-		call{"StreamCreateNonBlocking", func() error { _, err := c.api.StreamCreateNonBlocking(); return err }},
-		call{"EventRecord", func() error { return c.api.EventRecord(f, s) }})
+		call{"StreamCreateNonBlocking", func() error { _, err := c.api.StreamCreateNonBlocking(); return err }})
 	if c.rounds != nil {
 		calls = append(calls, call{"RoundBegin", func() error { _, err := c.rounds.RoundBegin(); return err }})
 	}
@@ -457,6 +458,7 @@ func faultEndsWaits[E any, S comparable](c *check[E, S]) {
 		waited := make(chan error, 1)
 		go func() { waited <- guard(func() error { return c.api.EventWait(e) }) }()
 		c.settle()
+		c.lost = true
 		c.loseDevice()
 		select {
 		case err := <-waited:

@@ -1,6 +1,7 @@
 package cfamily
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -70,8 +71,19 @@ func (l *lib) graphable() bool {
 
 func (l *lib) has1(op Op) bool { return l.fn[op] != 0 }
 
-func (l *lib) frame() *frame     { return l.frames.Get().(*frame) }
-func (l *lib) drop(f *frame)     { l.frames.Put(f) }
+func (l *lib) frame() *frame { return l.frames.Get().(*frame) }
+func (l *lib) drop(f *frame) { l.frames.Put(f) }
+
+// lacking names those of the functions that were not found.
+func (l *lib) lacking(ops ...Op) (names []string) {
+	for _, op := range ops {
+		if !l.has1(op) {
+			names = append(names, cmp.Or(l.name(op), "one that the table does not name"))
+		}
+	}
+	return names
+}
+
 func (l *lib) name(op Op) string { return l.table.Symbols[op].Name }
 
 // Option changes how a vendor's Open looks for its library. A later option
@@ -143,11 +155,18 @@ func open(t *Table, o options) (*lib, error) {
 	l.runtime = found
 	l.pin = l.devices > 1 || t.AlwaysPin
 	if l.pin && !l.canSwitch() {
-		return nil, &events.UnavailableError{
-			Backend: t.Backend, Cause: events.CauseDriverMissing, Path: found.Path(), Version: l.version.runtime,
-			Detail: fmt.Sprintf("%d devices are visible, and the functions that switch between them are missing: the driver library was not found", l.devices),
-			Advice: "name the driver library with " + t.Driver.Env + ", or make one device visible",
+		u := &events.UnavailableError{
+			Backend: t.Backend, Cause: events.CauseSymbolMissing, Path: found.Path(), Version: l.version.runtime,
+			Detail: fmt.Sprintf("%d devices are visible, and functions that switch between them are missing: %s",
+				l.devices, strings.Join(l.lacking(OpGetDevice, OpSetDevice), ", ")),
+			Advice: "make one device visible",
 		}
+		if t.Driver.Env != "" {
+			u.Cause = events.CauseDriverMissing
+			u.Detail = fmt.Sprintf("%d devices are visible, and the functions that switch between them are missing: the driver library was not found", l.devices)
+			u.Advice = "name the driver library with " + t.Driver.Env + ", or make one device visible"
+		}
+		return nil, u
 	}
 	return l, nil
 }

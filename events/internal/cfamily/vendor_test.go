@@ -142,8 +142,10 @@ func TestDevicesThatCannotBeSwitchedAreRefused(t *testing.T) {
 	_, err := cfamily.Open[musa](table, nil, []cfamily.Option{cfamily.WithLibrary(path)})
 	var u *events.UnavailableError
 	require.ErrorAs(t, err, &u)
-	require.Equal(t, events.CauseDriverMissing, u.Cause)
-	require.ErrorContains(t, err, "2 devices are visible")
+	require.Equal(t, events.CauseSymbolMissing, u.Cause)
+	require.Contains(t, u.Detail, "2 devices are visible")
+	require.Contains(t, u.Detail, "one that the table does not name")
+	require.Equal(t, "make one device visible", u.Advice)
 	ctl.Set("device_count", 1)
 	rt, err := cfamily.Open[musa](table, nil, []cfamily.Option{cfamily.WithLibrary(path)})
 	require.NoError(t, err, "one needs no switching")

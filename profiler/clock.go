@@ -32,6 +32,7 @@ type placer[E any, S comparable] struct {
 	spare   []E
 	epoch   uint32
 	since   int64 // host clock at the first anchor of this epoch; nothing began before the first epoch's
+	gaps    []gap // the last times in which the clocks were set apart
 	tick    int64 // the step of the device's stamps
 	tried   int64 // host clock at the last try, successful or not
 }
@@ -46,9 +47,17 @@ const (
 	// floatError is half a step of the vendor's float32 milliseconds, relative to
 	// the reading.
 	floatError = 6e-8
-	// The coarsest step that devices have been seen with.
+	// The step that is assumed where none shows.
 	tickUnknown = 1024
+	tickLimit   = 20 * time.Millisecond
+	tickTries   = 4096
 )
+
+// gap is a span of the host's clock in which the clocks were set apart at some
+// moment. A window that overlaps it may have been read across that moment.
+type gap struct{ from, to int64 }
+
+const gapsKept = 16
 
 // probe is an event on the private stream.
 type probe[E any] struct {
@@ -141,11 +150,8 @@ func (p *placer[E, S]) measureTick() error {
 		return err
 	}
 	var divisor, least int64
-	for i := 1; i < n; i++ {
-		span, err := api.EventElapsed(p.spare[0], p.spare[i])
-		if err != nil {
-			return err
-		}
+	note := func(event E) error {
+		span, err := api.EventElapsed(p.spare[0], event)
 		if step := int64(span); step > 0 {
 			if least == 0 || step < least {
 				least = step
@@ -156,6 +162,26 @@ func (p *placer[E, S]) measureTick() error {
 					break
 				}
 			}
+		}
+		return err
+	}
+	for _, event := range p.spare[1:n] {
+		if err := note(event); err != nil {
+			return err
+		}
+	}
+	// The step may be longer than all of them took: go on until it shows.
+	limit := time.Now().Add(tickLimit)
+	for tries := 0; least == 0 && tries < tickTries && time.Now().Before(limit); tries++ {
+		last := p.spare[n-1]
+		if err := api.EventRecord(last, p.stream); err != nil {
+			return err
+		}
+		if err := api.EventWait(last); err != nil {
+			return err
+		}
+		if err := note(last); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -219,7 +245,7 @@ func (p *placer[E, S]) take() {
 		a.x = last.x + int64(dx)
 
 		if p.contradicts(last, a, int64(dx)) {
-			p.newEpoch("two comparisons of the clocks exclude each other")
+			p.newEpoch("two comparisons of the clocks exclude each other", gap{last.before, a.after})
 			a.x = 0
 		}
 	}
@@ -278,7 +304,11 @@ func (p *placer[E, S]) contradicts(a, b anchor[E], dx int64) bool {
 
 // newEpoch forgets every anchor: the clocks were set apart by a suspend, a reset
 // or a jump, and what was known before says nothing about now.
-func (p *placer[E, S]) newEpoch(why string) {
+func (p *placer[E, S]) newEpoch(why string, when gap) {
+	if len(p.gaps) == gapsKept {
+		p.gaps = append(p.gaps[:0], p.gaps[1:]...)
+	}
+	p.gaps = append(p.gaps, when)
 	for _, a := range p.anchors {
 		p.spare = append(p.spare, a.event)
 	}
@@ -287,6 +317,17 @@ func (p *placer[E, S]) newEpoch(why string) {
 	p.engine.count.contradictions.Add(1)
 	p.engine.cfg.log.Warn("the host's and the device's clock contradict each other; a new epoch begins",
 		zap.String("reason", why), zap.Uint32("epoch", p.epoch))
+}
+
+// torn reports whether a window lies, by the host's clock, where the clocks were set
+// apart. What its events say of its length is then worth nothing.
+func (p *placer[E, S]) torn(began, seen int64) error {
+	for _, g := range p.gaps {
+		if began < g.to && seen > g.from {
+			return fmt.Errorf("%w: the device's clock and the host's were set apart while the window was open or unread", events.ErrBadReading)
+		}
+	}
+	return nil
 }
 
 // locate finds a window's start on the device's clock while its events can still
@@ -298,6 +339,9 @@ func (p *placer[E, S]) locate(start E, began, seen int64, took time.Duration) (p
 	w := placement{epoch: p.epoch, took: int64(took), began: began, seen: seen}
 	if most := float64(seen-began)*(1+p.engine.cfg.maxRate) + float64(2*p.tick); float64(took)*(1-floatError) > most {
 		return w, fmt.Errorf("%w: %v on the device between a record and its completion that lie %v apart on the host", events.ErrBadReading, took, time.Duration(seen-began))
+	}
+	if err := p.torn(began, seen); err != nil {
+		return w, err
 	}
 	if p.epoch > 0 && began < p.since {
 		return w, nil
@@ -343,7 +387,10 @@ func (p *placer[E, S]) followed(w placement) bool {
 
 // place gives a window's start on the host's clock and the bound that the truth
 // lies in.
-func (p *placer[E, S]) place(w placement) (at int64, bound time.Duration, epoch uint32) {
+func (p *placer[E, S]) place(w placement) (at int64, bound time.Duration, epoch uint32, err error) {
+	if err := p.torn(w.began, w.seen); err != nil {
+		return 0, 0, 0, err
+	}
 	rate, tick := p.engine.cfg.maxRate, float64(p.tick)
 	// What the window itself shows. Host times count from the record call here: a
 	// float64 does not hold every nanosecond of a clock with a distant origin.
@@ -351,7 +398,6 @@ func (p *placer[E, S]) place(w placement) (at int64, bound time.Duration, epoch 
 	low := 0.0
 	high := math.Max(low, float64(w.seen-w.began)-took+tick+(rate+floatError)*took)
 	if w.located && w.epoch == p.epoch {
-		ownLow, ownHigh := low, high
 		for _, a := range p.neighbours(w.x) {
 			dx := float64(w.x - a.x)
 			slack := rate*math.Abs(dx) + w.slack + floatError*math.Abs(dx) + tick
@@ -359,13 +405,13 @@ func (p *placer[E, S]) place(w placement) (at int64, bound time.Duration, epoch 
 			high = math.Min(high, float64(a.after-w.began)+dx+slack)
 		}
 		if low > high {
-			p.newEpoch("a window lies outside of what the comparisons of the clocks allow")
+			p.newEpoch("a window lies outside of what the comparisons of the clocks allow", gap{w.began, w.seen})
 			p.take()
-			low, high = ownLow, ownHigh
+			return 0, 0, 0, p.torn(w.began, w.seen)
 		}
 	}
 	half := (high - low) / 2
-	return w.began + int64(math.Round(low+half)), time.Duration(math.Ceil(half)) + 1, w.epoch
+	return w.began + int64(math.Round(low+half)), time.Duration(math.Ceil(half)) + 1, w.epoch, nil
 }
 
 // neighbours are the anchors on both sides of a device time.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/devevents/events"
 	"example.com/devevents/events/mock"
 )
 
@@ -172,6 +173,20 @@ func (x *truth) check() []Span {
 		require.Equal(x.t, s.Start.Add(s.Duration), s.End())
 	}
 	return spans
+}
+
+// torn takes the unread windows, which must all have been given up because the clocks
+// were set apart, and says how many they are.
+func (x *truth) torn() int {
+	x.t.Helper()
+	for _, m := range x.unread {
+		out, found := x.lane.results.get(m.m.position)
+		require.True(x.t, found)
+		require.ErrorIs(x.t, out.err, events.ErrBadReading)
+	}
+	n := len(x.unread)
+	x.unread = nil
+	return n
 }
 
 func (x *truth) finish() {

@@ -17,7 +17,8 @@
 // one and opens the next on one shared event. A token used twice is ErrInvalid.
 //
 // Start and Stop make no waiting call and do not allocate. The results are read
-// back elsewhere: by a goroutine of the profiler, by Flush, or by whoever waits.
+// back by a goroutine of the profiler, which alone asks the device: Wait and Flush end
+// with their context, and Close within its timeout, also when a driver hangs.
 // Memory is bounded (WithWindows, WithResults): a start beyond the bound is
 // dropped and counted, and an old result is ErrExpired.
 //
@@ -30,8 +31,14 @@
 // from the window's own record and first-seen times, and from the
 // largest difference of rates that WithMaxClockRate allows. Anchors before and
 // after a window place it best, so sinks get a window once an anchor follows it;
-// a reader who waits has one taken at once. When the clocks contradict each other
-// (suspend, device reset) a new Epoch begins.
+// a reader who waits has one taken at once.
+//
+// When the clocks contradict each other (suspend, device reset) a new Epoch begins,
+// and every window that may have been open or unread at that moment is
+// ErrBadReading: its two stamps are no measure of it. A step of the clocks that is
+// smaller than what WithMaxClockRate allows between two anchors (60 us in 100 ms) goes
+// unseen, and so does one inside a window that was read less than a millisecond after
+// an anchor.
 //
 // # Captures
 //

@@ -53,7 +53,8 @@ type engine[E any, S comparable] struct {
 
 	harvest  harvest[E, S]
 	idle     atomic.Bool
-	eager    atomic.Int64 // readers waiting
+	eager    atomic.Int64 // readers and flushes waiting
+	flushes  atomic.Int64 // those who want every window that is done, at once
 	waiters  atomic.Int64 // goroutines in EventWait
 	making   atomic.Int64 // goroutines in lane, which makes and frees events
 	wakeup   chan struct{}
@@ -62,6 +63,8 @@ type engine[E any, S comparable] struct {
 	closing  sync.Once
 	over     chan struct{} // closed when Close is done
 	failures errorLog
+
+	growthWarned sync.Once
 }
 
 var errClosed = fmt.Errorf("profiler: %w", events.ErrClosed)
@@ -69,7 +72,8 @@ var errClosed = fmt.Errorf("profiler: %w", events.ErrClosed)
 func newEngine[E any, S comparable](api events.EventApi[E, S], cfg config) (*engine[E, S], error) {
 	e := &engine[E, S]{
 		api: api, cfg: cfg, clock: cfg.clock,
-		full:     &nowhere{fmt.Errorf("profiler: %w: every prepared window is open or unread (at most %d)", events.ErrFull, cfg.windows)},
+		full: &nowhere{fmt.Errorf("profiler: %w: no window of the stream is free, and of at most %d over all streams none can be spared; raise WithWindows, or WithPrepared for bursts",
+			events.ErrFull, cfg.windows)},
 		streams:  map[S]*stream[E, S]{},
 		wakeup:   make(chan struct{}, 1),
 		quit:     make(chan struct{}),
@@ -89,7 +93,7 @@ func newEngine[E any, S comparable](api events.EventApi[E, S], cfg config) (*eng
 	}
 	e.base, e.slack = originOf(e.clock)
 	e.harvest.engine = e
-	if err := e.harvest.placer.open(e); err != nil {
+	if err := e.openPlacer(); err != nil {
 		return nil, err
 	}
 	for _, sink := range cfg.sinks {
@@ -97,6 +101,33 @@ func newEngine[E any, S comparable](api events.EventApi[E, S], cfg config) (*eng
 	}
 	go e.run()
 	return e, nil
+}
+
+// openPlacer is the first use of the device, in which a driver may hang. What comes
+// of it too late is freed where it was made.
+func (e *engine[E, S]) openPlacer() error {
+	var decided atomic.Bool
+	opened := make(chan error, 1)
+	go func() {
+		err := e.harvest.placer.open(e)
+		if decided.CompareAndSwap(false, true) {
+			opened <- err
+		} else if err == nil {
+			e.harvest.placer.close()
+		}
+	}()
+	timer := time.NewTimer(e.cfg.openLimit)
+	defer timer.Stop()
+	select {
+	case err := <-opened:
+		return err
+	case <-timer.C:
+	}
+	if !decided.CompareAndSwap(false, true) {
+		return <-opened // at the last moment
+	}
+	return fmt.Errorf("profiler: %w: the first use of the device (%s) has not returned within %v; the device hangs, or something holds it",
+		events.ErrExpired, e.api.Backend(), e.cfg.openLimit)
 }
 
 // originOf is when a clock read 0, give or take slack: the narrowest of some
@@ -187,10 +218,6 @@ func (e *engine[E, S]) capturing(s S) (bool, error) {
 	return false, fmt.Errorf("profiler: asking whether the stream is being captured: %w", err)
 }
 
-// waitersMost bounds the goroutines that wait in the driver on a backend that
-// cannot query: each is an OS thread.
-const waitersMost = 16
-
 func (e *engine[E, S]) canAsk() bool { return e.query != nil || e.rounds != nil }
 
 // reached reports whether the device has reached a stamp, without blocking. On
@@ -201,7 +228,7 @@ func (e *engine[E, S]) reached(s *stamp[E]) (bool, error) {
 		return e.query.EventQuery(s.event)
 	}
 	if s.asked == nil {
-		if e.waiters.Add(1) > waitersMost {
+		if e.waiters.Add(1) > int64(e.cfg.threads) {
 			e.waiters.Add(-1)
 			return false, nil
 		}
@@ -248,10 +275,19 @@ func (e *engine[E, S]) lane(handle S) (lane, error) {
 	s.growing = s.growing || empty
 	s.mu.Unlock()
 	e.mu.Unlock()
+	if err := e.usable(handle); err != nil {
+		s.mu.Lock()
+		if empty {
+			s.growing = false
+		}
+		s.mu.Unlock()
+		s.release()
+		return nil, err
+	}
 	if empty {
 		if e.unprepared() < e.cfg.windows/2 {
 			// Streams may come and go faster than the harvester frees them.
-			e.harvest.try(false)
+			e.harvest.try()
 			e.reap()
 		}
 		if err := s.grow(); err != nil && !errors.Is(err, events.ErrFull) {
@@ -261,6 +297,21 @@ func (e *engine[E, S]) lane(handle S) (lane, error) {
 		}
 	}
 	return s, nil
+}
+
+// usable refuses a stream that no call would take, where the backend can be asked
+// without queueing anything.
+func (e *engine[E, S]) usable(handle S) error {
+	if e.asker == nil {
+		return nil
+	}
+	_, err := e.asker.StreamCapturing(handle)
+	for _, wrong := range []error{events.ErrInvalid, events.ErrDeviceMismatch, events.ErrDestroyed} {
+		if errors.Is(err, wrong) {
+			return err
+		}
+	}
+	return nil
 }
 
 func (e *engine[E, S]) laneOf(handle S) lane {
@@ -367,7 +418,7 @@ func (e *engine[E, S]) run() {
 	defer timer.Stop()
 	for {
 		e.housekeep()
-		e.harvest.once(e.eager.Load() > 0)
+		e.harvest.once()
 		if !e.busy() {
 			e.idle.Store(true)
 			if !e.busy() { // looked at again, so that a nudge in between is not lost
@@ -426,8 +477,12 @@ func (e *engine[E, S]) housekeep() {
 	e.growing = growing
 	e.asks.Unlock()
 	for i, s := range growing {
-		if err := s.grow(); err != nil && !errors.Is(err, events.ErrFull) && !errors.Is(err, events.ErrClosed) {
+		//nolint:errorlint // our own bound is no failure; the driver may be full as well
+		if err := s.grow(); err != nil && err != e.full.err && !errors.Is(err, events.ErrClosed) {
 			e.noteFailure(err)
+			e.growthWarned.Do(func() {
+				e.cfg.log.Warn("events for more windows cannot be made; windows are dropped, and it is tried again", zap.String("backend", e.api.Backend()), zap.Error(err))
+			})
 		}
 		growing[i] = nil
 	}
@@ -455,13 +510,13 @@ func (e *engine[E, S]) reap() {
 		for _, w := range s.windows {
 			e.destroyStamps(w)
 		}
-		e.unreserve(len(s.windows) - s.lost)
+		e.unreserve(len(s.windows) - len(s.vacant))
 	}
 }
 
 // idleWindows reports whether no window of the stream is used. The lock is held.
 func (s *stream[E, S]) idleWindows() bool {
-	return len(s.free)+len(s.spoilt)+s.lost == len(s.windows) && !s.growing
+	return len(s.free)+len(s.spoilt)+len(s.vacant) == len(s.windows) && !s.growing
 }
 
 func (e *engine[E, S]) snapshot() []*stream[E, S] { return e.appendStreams(nil) }
@@ -480,9 +535,17 @@ func (e *engine[E, S]) wait(ctx context.Context, r *results, position uint64) (S
 	if out, found := r.get(position); found {
 		return out.span, out.err
 	}
+	if ctx.Err() != nil {
+		return Span{}, e.gaveUp(ctx)
+	}
+	// The driver is called by the harvester alone: a call that hangs must not keep
+	// the reader from giving up.
 	e.eager.Add(1)
-	defer e.eager.Add(-1)
-	e.harvest.try(true)
+	r.readers.Add(1)
+	defer func() {
+		r.readers.Add(-1)
+		e.eager.Add(-1)
+	}()
 	e.hurry()
 	for {
 		changed := e.changes.wait()
@@ -497,9 +560,13 @@ func (e *engine[E, S]) wait(ctx context.Context, r *results, position uint64) (S
 			}
 			return Span{}, errClosed // a call into the driver has not returned
 		case <-ctx.Done():
-			return Span{}, fmt.Errorf("profiler: waiting for a window on %s: %w", e.api.Backend(), ctx.Err())
+			return Span{}, e.gaveUp(ctx)
 		}
 	}
+}
+
+func (e *engine[E, S]) gaveUp(ctx context.Context) error {
+	return fmt.Errorf("profiler: waiting for a window on %s: %w", e.api.Backend(), ctx.Err())
 }
 
 // flush implements core.
@@ -511,7 +578,12 @@ func (e *engine[E, S]) flush(ctx context.Context) error {
 		s.mu.Unlock()
 	}
 	e.eager.Add(1)
-	defer e.eager.Add(-1)
+	e.flushes.Add(1)
+	defer func() {
+		e.flushes.Add(-1)
+		e.eager.Add(-1)
+	}()
+	e.hurry()
 	pause := 20 * time.Microsecond
 	for !e.harvest.finished(tails) {
 		select {
@@ -550,21 +622,37 @@ func (e *engine[E, S]) shut() {
 	// What is stopped is read back, as far as the device is done in time.
 	deadline := time.Now().Add(e.cfg.closeTimeout)
 	e.eager.Add(1)
+	e.flushes.Add(1)
 	e.hurry()
 	for e.fault.Load() == nil && e.unreadNow() > 0 && time.Now().Before(deadline) {
 		time.Sleep(50 * time.Microsecond)
 	}
 	close(e.quit)
-	if !e.join(deadline) || !e.harvest.last(deadline) {
-		// A call into the driver does not return. What it holds cannot be freed.
-		e.failures.add(fmt.Errorf("profiler: %w: a call into %s's driver has not returned within %v of Close; its events are left to the process",
+	// Destroys may hang as well as any other call: on a goroutine of their own.
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		<-e.finished
+		e.harvest.last()
+	}()
+	if !over(ended, deadline, grace) {
+		e.failures.add(fmt.Errorf("profiler: %w: a call into %s's driver has not returned within %v of Close; what it holds is freed if it does",
 			events.ErrExpired, e.api.Backend(), e.cfg.closeTimeout))
 	}
-	for e.waiters.Load()+e.making.Load() > 0 && time.Now().Before(deadline) {
+	left := e.waiters.Load() + e.making.Load()
+	for ; left > 0 && time.Now().Before(deadline); left = e.waiters.Load() + e.making.Load() {
 		time.Sleep(50 * time.Microsecond)
 	}
+	if left > 0 {
+		e.failures.add(fmt.Errorf("profiler: %w: %d calls wait in %s's driver for events that the device has not reached within %v of Close",
+			events.ErrExpired, left, e.api.Backend(), e.cfg.closeTimeout))
+	}
 	for _, r := range e.sinks {
-		if !r.stop(time.Until(deadline)) {
+		r.shut()
+	}
+	for _, r := range e.sinks {
+		if !over(r.done, deadline, 10*time.Millisecond) {
+			r.discard()
 			e.failures.add(fmt.Errorf("profiler: a sink: %w: it did not return within %v of Close", events.ErrExpired, e.cfg.closeTimeout))
 		}
 	}
@@ -574,21 +662,22 @@ func (e *engine[E, S]) shut() {
 // device.
 const grace = 100 * time.Millisecond
 
-// join waits for the harvester to end.
-func (e *engine[E, S]) join(deadline time.Time) bool {
-	timer := time.NewTimer(max(time.Until(deadline), grace))
+// over waits until something is over, for no longer than the deadline says, but for
+// a moment at least.
+func over(what <-chan struct{}, deadline time.Time, least time.Duration) bool {
+	timer := time.NewTimer(max(time.Until(deadline), least))
 	defer timer.Stop()
 	select {
-	case <-e.finished:
+	case <-what:
 		return true
 	case <-timer.C:
 		return false
 	}
 }
 
-// end frees a stream of a closed profiler. Calls in progress find their events
-// destroyed, which the backend tells them.
-func (e *engine[E, S]) end(s *stream[E, S]) {
+// end settles what is left of a stream of a closed profiler, and gives the windows
+// whose events are to be destroyed. It makes no call of the driver.
+func (e *engine[E, S]) end(s *stream[E, S]) []*window[E] {
 	s.mu.Lock()
 	s.abandonOpen()
 	s.ended = true
@@ -604,9 +693,7 @@ func (e *engine[E, S]) end(s *stream[E, S]) {
 		e.settle(&s.results, w.position, reason)
 	}
 	e.changes.ring()
-	for _, w := range windows {
-		e.destroyStamps(w)
-	}
+	return windows
 }
 
 // errorLog keeps the first errors of background paths for Close.

@@ -50,39 +50,39 @@ const (
 )
 
 // once looks at every stream, reads back what is done, and places what can be
-// placed well; with now set, everything.
-func (h *harvest[E, S]) once(now bool) {
+// placed well, or is waited for.
+func (h *harvest[E, S]) once() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.work(now)
+	h.work(h.engine.flushes.Load() > 0)
 }
 
-// try is once for a reader, who does not wait for somebody else doing it.
-func (h *harvest[E, S]) try(now bool) {
+// try is once for a caller who does not wait for somebody else doing it.
+func (h *harvest[E, S]) try() {
 	if h.mu.TryLock() {
 		defer h.mu.Unlock()
-		h.work(now)
+		h.work(false)
 	}
 }
 
 // last is once for Close, which ends every stream: readers may still come, and
-// find nothing to do. It is false if a call into the driver hangs.
-func (h *harvest[E, S]) last(deadline time.Time) bool {
-	for limit := time.Now().Add(max(time.Until(deadline), grace)); !h.mu.TryLock(); {
-		if time.Now().After(limit) {
-			return false
-		}
-		time.Sleep(100 * time.Microsecond)
-	}
+// find nothing to do. Everything has its outcome before the first destroy, which may
+// hang.
+func (h *harvest[E, S]) last() {
+	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.work(true)
+	var left []*window[E]
 	for _, s := range h.engine.snapshot() {
-		h.engine.end(s)
+		left = append(left, h.engine.end(s)...)
+	}
+	for _, w := range left {
+		h.engine.destroyStamps(w)
 	}
 	h.placer.close()
-	return true
 }
 
+// work makes one pass; with now set everything is placed that is read back.
 func (h *harvest[E, S]) work(now bool) {
 	e := h.engine
 	if fault := e.fault.Load(); fault != nil {
@@ -91,7 +91,7 @@ func (h *harvest[E, S]) work(now bool) {
 	} else {
 		unread := h.collect()
 		if n := len(h.complete) + len(h.waiting); n > 0 || unread {
-			h.placer.refresh(now && n > 0)
+			h.placer.refresh(now && n > 0 || h.wanted())
 		}
 		for i := range h.complete {
 			h.read(&h.complete[i])
@@ -102,14 +102,23 @@ func (h *harvest[E, S]) work(now bool) {
 	h.deliver()
 }
 
-// finished reads back what it can and reports whether every window has an outcome
-// that was stopped at or before the given position of its stream.
+// wanted reports whether somebody waits for a window that is done.
+func (h *harvest[E, S]) wanted() bool {
+	for i := range h.complete {
+		if h.complete[i].stream.results.readers.Load() > 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(h.waiting, func(w entry) bool { return w.results.readers.Load() > 0 })
+}
+
+// finished reports whether every window has an outcome that was stopped at or before
+// the given position of its stream. It calls no driver, and waits for nobody.
 func (h *harvest[E, S]) finished(tails map[*stream[E, S]]uint64) bool {
 	if !h.mu.TryLock() {
-		return false // somebody is at it: look again
+		return false // the harvester is at it: look again
 	}
 	defer h.mu.Unlock()
-	h.work(true)
 	for s, tail := range tails {
 		s.mu.Lock()
 		unread := len(s.pending) > 0 && s.pending[0].position <= tail
@@ -296,11 +305,16 @@ func (h *harvest[E, S]) placeAll(all bool) {
 	patience := e.now() - placementPatience*int64(e.cfg.anchorEvery)
 	kept := h.waiting[:0]
 	for _, w := range h.waiting {
-		if !all && w.seen > patience && !h.placer.followed(w.placement) {
+		if !all && w.seen > patience && w.results.readers.Load() == 0 && !h.placer.followed(w.placement) {
 			kept = append(kept, w)
 			continue
 		}
-		at, bound, epoch := h.placer.place(w.placement)
+		at, bound, epoch, err := h.placer.place(w.placement)
+		if err != nil {
+			e.count.placing.Add(-1)
+			e.settle(w.results, w.position, fmt.Errorf("profiler: window %d: %w", w.span.ID, err))
+			continue
+		}
 		w.span.Start, w.span.Bound, w.span.Epoch = e.base.Add(time.Duration(at)), bound+e.slack, epoch
 		e.count.placing.Add(-1)
 		e.count.finished.Add(1)
@@ -312,6 +326,7 @@ func (h *harvest[E, S]) placeAll(all bool) {
 	if len(kept) < len(h.waiting) {
 		e.changes.ring()
 	}
+	clear(h.waiting[len(kept):]) // they would keep their streams
 	h.waiting = kept
 }
 

@@ -30,6 +30,8 @@ type config struct {
 	poll         time.Duration
 	maxRate      float64
 	closeTimeout time.Duration
+	openLimit    time.Duration
+	threads      int
 }
 
 func defaults() config {
@@ -42,6 +44,8 @@ func defaults() config {
 		poll:         time.Millisecond,
 		maxRate:      600e-6,
 		closeTimeout: 2 * time.Second,
+		openLimit:    30 * time.Second,
+		threads:      16,
 	}
 }
 
@@ -58,6 +62,9 @@ func (c *config) check() error {
 	}
 	if c.results < 1 {
 		bad("%d results kept; at least 1", c.results)
+	}
+	if c.threads < 1 {
+		bad("%d blocking threads; at least 1", c.threads)
 	}
 	if c.sinkQueue < 1 {
 		bad("a sink queue of %d batches; at least 1", c.sinkQueue)
@@ -78,7 +85,9 @@ func (c *config) check() error {
 
 // WithWindows bounds the windows that are open or not read back yet, over all
 // streams. Each holds two events of the device. A start beyond the bound is
-// dropped and counted. Events are made in the background, for up to 128 windows
+// dropped and counted. Windows that idle streams do not use go to streams that need
+// them, all but one of each; a stream that gives windows up drops what comes in a burst
+// until it has some again. Events are made in the background, for up to 128 windows
 // when a stream gets its first track and for more before they run out; of a burst
 // that is faster than that the rest is dropped, too: see WithPrepared. Default 8192.
 func WithWindows(n int) Option { return optionFunc(func(c *config) { c.windows = n }) }
@@ -140,3 +149,8 @@ func WithMaxClockRate(r float64) Option { return optionFunc(func(c *config) { c.
 func WithCloseTimeout(d time.Duration) Option {
 	return optionFunc(func(c *config) { c.closeTimeout = d })
 }
+
+// WithBlockingThreads bounds the OS threads that wait inside the driver, which
+// happens only where the backend cannot query. Each waits for one window's end;
+// while that many windows hang, others are not read back. Default 16.
+func WithBlockingThreads(n int) Option { return optionFunc(func(c *config) { c.threads = n }) }

@@ -130,6 +130,7 @@ func TestWindowsDoNotWaitForAnchorsForEver(t *testing.T) {
 func TestJumpBeginsANewEpoch(t *testing.T) {
 	for _, by := range []time.Duration{time.Millisecond, -time.Millisecond, time.Second, -time.Second, 5 * time.Hour, -5 * time.Hour} {
 		for _, late := range []bool{false, true} {
+			torn := 0
 			x := newTruth(t, 0, []mock.Option{mock.Offset(100 * time.Hour), mock.Drift(10)})
 			rng := rand.New(rand.NewPCG(uint64(by), 2))
 			windows := func() {
@@ -151,7 +152,7 @@ func TestJumpBeginsANewEpoch(t *testing.T) {
 				for _, s := range x.check() {
 					require.Equal(t, epoch, s.Epoch)
 				}
-				// Windows that are read across the jump still know their own times.
+				// A window that is read across the jump may have been open across it.
 				for range 5 {
 					x.window(100 * us)
 				}
@@ -160,11 +161,39 @@ func TestJumpBeginsANewEpoch(t *testing.T) {
 				x.dev.JumpClock(0, by)
 				x.advance(10 * time.Millisecond)
 				x.harvest(true)
-				x.check()
+				torn += x.torn()
 				require.Equal(t, uint64(epoch)+1, x.prof.Stats().Contradictions, "by %v", by)
 			}
 			x.finish()
+			require.Equal(t, 25, torn)
+			require.EqualValues(t, 25, x.prof.Stats().Failed)
 		}
+	}
+}
+
+// The clocks are set apart in the middle of a window: its two stamps are no measure of
+// it, whichever way they read.
+func TestWindowOpenAcrossAJumpHasNoLength(t *testing.T) {
+	for _, by := range []time.Duration{30 * time.Millisecond, -30 * time.Millisecond, -time.Hour, time.Hour, 5 * time.Millisecond} {
+		x := newTruth(t, 0, []mock.Option{mock.Offset(100 * time.Hour)})
+		x.window(us)
+		x.sync()
+		x.harvest(true)
+		x.check()
+		x.advance(200 * time.Millisecond)
+		x.harvest(true)
+		x.window(10 * time.Millisecond)
+		x.advance(5 * time.Millisecond)
+		x.dev.JumpClock(0, by)
+		x.sync()
+		x.harvest(true)
+		require.Equal(t, 1, x.torn(), "by %v", by)
+		x.advance(200 * time.Millisecond)
+		x.window(us)
+		x.sync()
+		x.harvest(true)
+		x.check()
+		x.finish()
 	}
 }
 
@@ -194,5 +223,28 @@ func TestTruthOnBackendsWithoutQueries(t *testing.T) {
 			x.finish()
 			require.Zero(t, x.prof.Stats().Contradictions)
 		})
+	}
+}
+
+// The step of the stamps is part of every bound, and may be coarse.
+func TestTruthWithCoarseStamps(t *testing.T) {
+	for _, tick := range []time.Duration{32, 1000, 25 * us, 100 * us, time.Millisecond} {
+		for _, cost := range []time.Duration{0, 1280} {
+			x := newTruth(t, 0, []mock.Option{mock.EventCost(cost), mock.Tick(tick), mock.Drift(30)})
+			require.Zero(t, x.engine.harvest.placer.tick%int64(tick), "found %d", x.engine.harvest.placer.tick)
+			rng := rand.New(rand.NewPCG(uint64(tick), 7))
+			for range Count(20, 300) {
+				x.advance(time.Duration(rng.IntN(50_000_000)))
+				for range 4 {
+					x.window(time.Duration(rng.IntN(2_000_000)))
+				}
+				x.sync()
+				x.harvest(rng.IntN(2) == 0)
+				x.check()
+			}
+			x.finish()
+			require.Zero(t, x.prof.Stats().Contradictions, "a step of %v", tick)
+			require.Zero(t, x.prof.Stats().Failed, "a step of %v", tick)
+		}
 	}
 }

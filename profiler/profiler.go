@@ -75,8 +75,10 @@ func (n *nowhere) release()                                   {}
 func (n *nowhere) wait(context.Context, uint64) (Span, error) { return Span{}, n.err }
 
 // New makes a profiler for one device. It takes the first comparison of the two
-// clocks, so it initialises the device and may wait some hundred microseconds
-// for it. Options out of range are ErrInvalid.
+// clocks, so it initialises the device and waits for it: some hundred microseconds, up
+// to 20 ms where stamps are coarse, and as long as the first use takes. A device that
+// has not answered after 30 s is given up with ErrExpired. Options out of range are
+// ErrInvalid.
 func New[E any, S comparable](api events.EventApi[E, S], opts ...Option) (*Profiler[S], error) {
 	cfg := defaults()
 	for i, o := range opts {
@@ -190,6 +192,9 @@ func (p *Profiler[S]) Fail(err error) {
 // placed and handed to the sinks' queues. It blocks until the device is done
 // with them or ctx is.
 func (p *Profiler[S]) Flush(ctx context.Context) error {
+	if ctx == nil {
+		return fmt.Errorf("profiler: flush: %w: nil context", events.ErrInvalid)
+	}
 	if p == nil {
 		return nil
 	}
@@ -307,8 +312,9 @@ func (t *Track) Abandon(w Window) error {
 	return w.lane.abandon(w)
 }
 
-// Close gives the track up. The events of a stream are freed when its last track
-// is closed and its windows are read back. It is idempotent.
+// Close gives the track up. With the last track of a stream its open windows are
+// abandoned, those of Profiler.Start included, and its events are freed once what was
+// stopped is read back. It is idempotent.
 func (t *Track) Close() {
 	if t == nil {
 		return
@@ -361,6 +367,9 @@ func (m Measurement) Wait(ctx context.Context) (Span, error) {
 	if m.outcome == nil {
 		return Span{}, fmt.Errorf("profiler: %w: a zero measurement", events.ErrInvalid)
 	}
+	if ctx == nil {
+		return Span{}, fmt.Errorf("profiler: wait for a window: %w: nil context", events.ErrInvalid)
+	}
 	return m.outcome.wait(ctx, m.position)
 }
 
@@ -392,7 +401,7 @@ func (s Span) End() time.Time { return s.Start.Add(s.Duration) }
 type Stats struct {
 	Started   uint64 // calls of Start and Lap on a live profiler
 	Finished  uint64 // measured
-	Failed    uint64 // an event was refused, the device failed, or Fail was called
+	Failed    uint64 // an event was refused, the device failed, Fail was called, or unread at Close
 	Abandoned uint64 // dropped by Abandon, or open at Close
 	Captured  uint64 // the stream was being captured
 	Dropped   uint64 // the bound of windows was reached

@@ -3,6 +3,7 @@ package profiler
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"example.com/devevents/events"
 )
@@ -13,6 +14,8 @@ type results struct {
 	mu    sync.Mutex
 	limit int
 	ring  []result
+
+	readers atomic.Int32 // who wait for one of these at this moment
 }
 
 type result struct {

@@ -1,9 +1,9 @@
 package profiler
 
 import (
+	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"go.uber.org/zap"
 )
@@ -64,60 +64,65 @@ func (r *sinkRunner) signal() {
 }
 
 func (r *sinkRunner) run() {
-	defer close(r.done)
-	for range r.ready {
-		for {
-			r.mu.Lock()
-			if len(r.queue) == 0 {
-				closed := r.closed
-				r.mu.Unlock()
-				if closed {
-					return
-				}
-				break
-			}
-			batch := r.queue[0]
-			r.queue = append(r.queue[:0], r.queue[1:]...)
-			r.mu.Unlock()
-			if err := r.deliver(batch); err != nil {
-				r.count.sinkFailed.Add(1)
-				r.count.sinkDropped.Add(uint64(len(batch)))
-				r.warned.Do(func() {
-					r.log.Warn("a sink failed and lost a batch; further failures are only counted", zap.Error(err))
-				})
-			}
+	ended := false
+	defer func() {
+		if ended {
+			close(r.done)
+		} else {
+			go r.run() // the sink has ended the goroutine
 		}
+	}()
+	for {
+		r.mu.Lock()
+		if len(r.queue) == 0 {
+			ended = r.closed
+			r.mu.Unlock()
+			if ended {
+				return
+			}
+			<-r.ready
+			continue
+		}
+		batch := r.queue[0]
+		r.queue = append(r.queue[:0], r.queue[1:]...)
+		r.mu.Unlock()
+		r.deliver(batch)
 	}
 }
 
-func (r *sinkRunner) deliver(batch []Span) (err error) {
+// deliver hands one batch over. A sink can return, panic, or end the goroutine.
+func (r *sinkRunner) deliver(batch []Span) {
+	err := errors.New("the sink ended its goroutine")
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the sink panicked: %v", p)
 		}
+		if err == nil {
+			return
+		}
+		r.count.sinkFailed.Add(1)
+		r.count.sinkDropped.Add(uint64(len(batch)))
+		r.warned.Do(func() {
+			r.log.Warn("a sink failed and lost a batch; further failures are only counted", zap.Error(err))
+		})
 	}()
-	return r.sink.Spans(batch)
+	err = r.sink.Spans(batch)
 }
 
-// stop lets the sink finish its queue, for at most the given time. What it has
-// not taken by then is dropped, and reported as false.
-func (r *sinkRunner) stop(within time.Duration) bool {
+// shut lets the sink finish its queue; done is closed then.
+func (r *sinkRunner) shut() {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
 	r.signal()
-	timer := time.NewTimer(max(within, 10*time.Millisecond))
-	defer timer.Stop()
-	select {
-	case <-r.done:
-		return true
-	case <-timer.C:
-	}
+}
+
+// discard drops what the sink has not taken.
+func (r *sinkRunner) discard() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, batch := range r.queue {
 		r.count.sinkDropped.Add(uint64(len(batch)))
 	}
 	r.queue = nil
-	return false
 }

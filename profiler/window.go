@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"example.com/devevents/events"
 )
@@ -16,6 +17,8 @@ import (
 const (
 	firstChunk = 128
 	leastChunk = 8
+	// retryPause is how long nothing more is tried after no window could be had.
+	retryPause = 2 * time.Millisecond
 )
 
 // stamp is one event of the device that windows record into. Two windows share
@@ -92,7 +95,9 @@ type stream[E any, S comparable] struct {
 	growing   bool
 	spoilt    []*window[E] // whose events have to be replaced
 	mending   int          // windows taken out of spoilt, being seen to
-	lost      int          // windows whose events could not be replaced
+	vacant    []int32      // places in windows whose window has no events
+	short     *nowhere     // why the last try to get more windows failed
+	retry     time.Time    // when to try again
 }
 
 // streamShift is where the number of a stream stands in its windows' IDs: each
@@ -108,12 +113,13 @@ func newStream[E any, S comparable](e *engine[E, S], handle S) *stream[E, S] {
 }
 
 // grow makes events for more windows: a chunk at first, then as many as there
-// are, but only a part of what is left, so that other streams find some too. The
-// events are made without the lock.
+// are, but only a part of what is left, so that other streams find some too. Where
+// nothing is left, streams that have more than they use give some up. The events are
+// made without the lock.
 func (s *stream[E, S]) grow() error {
 	e := s.engine
 	s.mu.Lock()
-	have := len(s.windows)
+	have := len(s.windows) - len(s.vacant)
 	s.mu.Unlock()
 	want := min(have, e.unprepared()/2)
 	if have == 0 {
@@ -122,11 +128,15 @@ func (s *stream[E, S]) grow() error {
 			want = e.cfg.prepared
 		}
 	}
+	want = max(leastChunk, want)
 	n, failed := 0, error(nil)
 	if reason := e.refuse(); reason != nil {
 		failed = reason.err
-	} else if n = e.reserve(max(leastChunk, want)); n == 0 {
-		failed = e.full.err
+	} else if n = e.reserve(want); n < leastChunk {
+		e.spare(s, leastChunk-n)
+		if n += e.reserve(leastChunk - n); n == 0 {
+			failed = e.full.err
+		}
 	}
 	made := make([]*window[E], 0, n)
 	for range n {
@@ -142,9 +152,14 @@ func (s *stream[E, S]) grow() error {
 	ended := s.ended
 	if !ended {
 		for _, w := range made {
-			w.index = int32(len(s.windows))
-			s.windows = append(s.windows, w)
-			s.push(w)
+			s.house(w)
+		}
+	}
+	s.short = nil
+	if len(made) == 0 && failed != nil {
+		s.short, s.retry = e.full, time.Now().Add(retryPause)
+		if failed != e.full.err { //nolint:errorlint // the driver may be full as well
+			s.short = &nowhere{fmt.Errorf("profiler: no window of the stream is free, and making more failed: %w", failed)}
 		}
 	}
 	s.mu.Unlock()
@@ -158,6 +173,70 @@ func (s *stream[E, S]) grow() error {
 		return nil
 	}
 	return failed
+}
+
+// house gives a new window a place. The lock is held.
+func (s *stream[E, S]) house(w *window[E]) {
+	if n := len(s.vacant); n > 0 {
+		w.index, s.vacant = s.vacant[n-1], s.vacant[:n-1]
+		s.windows[w.index] = w
+	} else {
+		w.index = int32(len(s.windows))
+		s.windows = append(s.windows, w)
+	}
+	s.push(w)
+}
+
+// spare takes n free windows from other streams, first from those that have most.
+// Every stream keeps one. Of what a stream has free it gives half at a time, so that
+// one that is busy again soon is not stripped by others.
+func (e *engine[E, S]) spare(needy *stream[E, S], n int) {
+	for n > 0 {
+		var rich *stream[E, S]
+		most := 1
+		for _, s := range e.snapshot() {
+			if s == needy {
+				continue
+			}
+			s.mu.Lock()
+			if free := len(s.free); free > most && !s.ended {
+				rich, most = s, free
+			}
+			s.mu.Unlock()
+		}
+		if rich == nil {
+			return
+		}
+		taken := rich.giveUp(max(most/2, 1))
+		for _, w := range taken {
+			e.destroyStamps(w)
+		}
+		e.unreserve(len(taken))
+		n -= len(taken)
+		if len(taken) == 0 {
+			return // it has just become busy
+		}
+	}
+}
+
+// giveUp takes up to n free windows out, and leaves one.
+func (s *stream[E, S]) giveUp(n int) (taken []*window[E]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(taken) < n && len(s.free) > 1 && !s.ended {
+		w := s.windows[s.free[0]] // used longest ago
+		s.free = slices.Delete(s.free, 0, 1)
+		s.vacate(w)
+		taken = append(taken, w)
+	}
+	return taken
+}
+
+// vacate leaves a window's place empty: a token of it is stale from now on. The
+// lock is held.
+func (s *stream[E, S]) vacate(w *window[E]) {
+	s.windows[w.index] = &window[E]{index: w.index, newer: -1, older: -1, lender: -1}
+	s.vacant = append(s.vacant, w.index)
 }
 
 // push frees a window. Both events of a free window may still be pending on the
@@ -275,7 +354,7 @@ func (s *stream[E, S]) mend() {
 		if err == nil {
 			s.push(w)
 		} else {
-			s.lost++
+			s.vacate(w)
 		}
 		s.mu.Unlock()
 	}
@@ -298,11 +377,12 @@ func (s *stream[E, S]) start(t *Track) Window {
 	low := s.low()
 	if w == nil {
 		s.count.dropped++
+		why := s.why()
 		s.mu.Unlock()
 		if low {
 			e.wantGrowth(s)
 		}
-		return e.full.window()
+		return why.window()
 	}
 	token := Window{lane: s, id: w.id, slot: w.index}
 	event := w.start.event // Close may take the window before it is recorded
@@ -338,11 +418,25 @@ func (s *stream[E, S]) gone() *nowhere {
 	return nil
 }
 
-// low asks for more windows before they run out. The lock is held.
+// why says why no window is free. The lock is held.
+func (s *stream[E, S]) why() *nowhere {
+	if s.short != nil {
+		return s.short
+	}
+	return s.engine.full
+}
+
+// low asks for more windows before they run out; once they have, also where other
+// streams would have to spare some. The lock is held.
 func (s *stream[E, S]) low() bool {
-	low := len(s.free) < max(leastChunk/2, len(s.windows)/4) && !s.growing && s.engine.unprepared() > 0
-	s.growing = s.growing || low
-	return low
+	if len(s.free) >= max(leastChunk/2, (len(s.windows)-len(s.vacant))/4) || s.growing {
+		return false
+	}
+	if len(s.free) > 0 && s.engine.unprepared() <= 0 || s.short != nil && time.Now().Before(s.retry) {
+		return false
+	}
+	s.growing = true
+	return true
 }
 
 // cancel drops an open window and counts why, unless Close has done so already.
@@ -493,8 +587,10 @@ func (s *stream[E, S]) lap(t Window, track *Track) (Measurement, Window) {
 	s.count.started++
 	next := s.succeed(w, track, began)
 	low := s.low()
+	var why *nowhere
 	if next == nil {
 		s.count.dropped++
+		why = s.why()
 		s.unlink(w)
 	}
 	position := s.enqueue(w)
@@ -508,7 +604,7 @@ func (s *stream[E, S]) lap(t Window, track *Track) (Measurement, Window) {
 		m = failed.measurement(t.id)
 	}
 	if next == nil {
-		return m, e.full.window()
+		return m, why.window()
 	}
 	token := Window{lane: s, id: next.id, slot: next.index}
 	if failed == nil {

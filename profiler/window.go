@@ -112,29 +112,30 @@ func newStream[E any, S comparable](e *engine[E, S], handle S) *stream[E, S] {
 	}
 }
 
-// grow makes events for more windows: a chunk at first, then as many as there
-// are, but only a part of what is left, so that other streams find some too. Where
-// nothing is left, streams that have more than they use give some up. The events are
-// made without the lock.
+// grow gets the stream more windows: a chunk at first, then as many as it has, but
+// only a part of what is left, so that other streams find some too. Where too little
+// is left, streams that have more than they use give some up. Events are made
+// without the lock.
 func (s *stream[E, S]) grow() error {
 	e := s.engine
 	s.mu.Lock()
 	have := len(s.windows) - len(s.vacant)
 	s.mu.Unlock()
-	want := min(have, e.unprepared()/2)
+	want, due := min(have, e.unprepared()/2), have
 	if have == 0 {
-		want = min(firstChunk, e.unprepared()/16)
+		want, due = min(firstChunk, e.unprepared()/16), e.share()
 		if e.cfg.prepared > 0 {
 			want = e.cfg.prepared
 		}
 	}
-	want = max(leastChunk, want)
+	var spared []*window[E]
 	n, failed := 0, error(nil)
 	if reason := e.refuse(); reason != nil {
 		failed = reason.err
-	} else if n = e.reserve(want); n < leastChunk {
-		e.spare(s, leastChunk-n)
-		if n += e.reserve(leastChunk - n); n == 0 {
+	} else {
+		n = e.reserve(max(leastChunk, want))
+		spared = e.spare(s, max(leastChunk, due)-n)
+		if n+len(spared) == 0 {
 			failed = e.full.err
 		}
 	}
@@ -147,6 +148,7 @@ func (s *stream[E, S]) grow() error {
 		made = append(made, w)
 	}
 	e.unreserve(n - len(made))
+	made = append(made, spared...)
 	s.mu.Lock()
 	s.growing = false
 	ended := s.ended
@@ -187,13 +189,22 @@ func (s *stream[E, S]) house(w *window[E]) {
 	s.push(w)
 }
 
+// share is what each stream may have at least, so that all have as much.
+func (e *engine[E, S]) share() int {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return min(firstChunk, e.cfg.windows/(2*max(1, len(e.streams))))
+}
+
 // spare takes n free windows from other streams, first from those that have most.
-// Every stream keeps one. Of what a stream has free it gives half at a time, so that
-// one that is busy again soon is not stripped by others.
-func (e *engine[E, S]) spare(needy *stream[E, S], n int) {
+// Every stream keeps one, and none is left with less than the needy one gets. Of what
+// a stream has free it gives half at a time, so that one that is busy again soon is
+// not stripped by others. Their events may still be pending on the device; recording
+// over that is legal on any stream.
+func (e *engine[E, S]) spare(needy *stream[E, S], n int) (spared []*window[E]) {
 	for n > 0 {
 		var rich *stream[E, S]
-		most := 1
+		most := max(1, len(spared))
 		for _, s := range e.snapshot() {
 			if s == needy {
 				continue
@@ -205,18 +216,16 @@ func (e *engine[E, S]) spare(needy *stream[E, S], n int) {
 			s.mu.Unlock()
 		}
 		if rich == nil {
-			return
+			break
 		}
-		taken := rich.giveUp(max(most/2, 1))
-		for _, w := range taken {
-			e.destroyStamps(w)
-		}
-		e.unreserve(len(taken))
-		n -= len(taken)
+		taken := rich.giveUp(min(n, max(most/2, 1)))
 		if len(taken) == 0 {
-			return // it has just become busy
+			break // it has just become busy
 		}
+		n -= len(taken)
+		spared = append(spared, taken...)
 	}
+	return spared
 }
 
 // giveUp takes up to n free windows out, and leaves one.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"example.com/devevents/events/opencl"
 	"example.com/devevents/internal/gputest"
 )
 
@@ -19,6 +20,21 @@ func TestEveryRequestIsMeasuredOnTheSimulatedDevice(t *testing.T) { serve(t, "mo
 func TestGPUEveryRequestIsMeasured(t *testing.T) {
 	gputest.Device(t)
 	serve(t, "cuda")
+}
+
+// A driver that is not CUDA's twin, where there is one.
+func TestEveryRequestIsMeasuredThroughOpenCL(t *testing.T) {
+	if _, err := opencl.Open(); err != nil {
+		t.Skipf("needs an OpenCL driver: %v", err)
+	}
+	serve(t, "opencl")
+}
+
+// A measurement that is lost fails no request.
+func TestServiceOutlivesDroppedWindows(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, run(context.Background(), []string{"-requests", "2000", "-streams", "300"}, &out))
+	require.Contains(t, out.String(), "4000 windows: ")
 }
 
 func serve(t *testing.T, backend string) {
@@ -38,5 +54,5 @@ func TestInterruptedServiceLeavesNothing(t *testing.T) {
 }
 
 func TestUnknownBackendIsRefused(t *testing.T) {
-	require.ErrorContains(t, run(context.Background(), []string{"-backend", "none"}, &bytes.Buffer{}), "mock or cuda")
+	require.ErrorContains(t, run(context.Background(), []string{"-backend", "none"}, &bytes.Buffer{}), "mock, cuda or opencl")
 }

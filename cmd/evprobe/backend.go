@@ -89,8 +89,9 @@ func noSuchDevice(backend string, asked, count int) *events.UnavailableError {
 	}
 }
 
-// choose opens the backend of that name, or with auto the first usable one. The
-// errors are of those that were tried in vain.
+// choose opens the backend of that name, or with auto the first that has something
+// else than the host's own processors, which are no answer to a question about GPUs.
+// The errors are of those that were tried in vain.
 func choose(all []backend, name string, ordinal int) (*opened, []*events.UnavailableError) {
 	var unavailable []*events.UnavailableError
 	for _, b := range all {
@@ -98,6 +99,14 @@ func choose(all []backend, name string, ordinal int) (*opened, []*events.Unavail
 			continue
 		}
 		o, err := b.open(ordinal)
+		if err == nil && name == auto && o.identity.Kind == events.KindCPU {
+			err = errors.Join(&events.UnavailableError{
+				Backend: b.name,
+				Cause:   events.CauseNoDevice,
+				Detail:  fmt.Sprintf("device %d is the host's own processors (%s)", ordinal, o.identity.Name),
+				Advice:  "probe them with -backend " + b.name,
+			}, o.close())
+		}
 		if err == nil {
 			return o, unavailable
 		}

@@ -42,7 +42,7 @@ func parse(args []string, all []backend) (options, error) {
 
 	fs := flag.NewFlagSet("evprobe", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	fs.StringVar(&o.backend, "backend", auto, "which runtime to probe: `"+choice+"`; auto takes the first that finds a device")
+	fs.StringVar(&o.backend, "backend", auto, "which runtime to probe: `"+choice+"`; auto takes the first that finds a device which is not the host's own processors")
 	fs.IntVar(&o.device, "device", 0, "the device's `ordinal`, as this process counts them")
 	fs.DurationVar(&o.timeout, "timeout", time.Minute, "limit of the whole run, also when a driver hangs")
 	fs.BoolVar(&o.version, "version", false, "say which build this is, and do nothing else")
@@ -97,7 +97,7 @@ Exit codes:
     2  wrong usage
     3  no usable library or device
     5  timed out
-  130  interrupted
+  130  interrupted or terminated
 `)
 	return b.String()
 }

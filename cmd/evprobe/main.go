@@ -5,8 +5,9 @@
 // It runs named checks and prints, for each, what was measured and what a
 // failure means. With -json it prints exactly one document on stdout, whatever
 // happens. Exit codes: 0 all checks passed, 1 a check failed, 2 wrong usage,
-// 3 no usable library or device, 5 timed out, 130 interrupted. A result that
-// could not be written is never 0.
+// 3 no usable library or device, 5 timed out, 130 interrupted or terminated. A
+// result that could not be written is never 0; a stdout that was closed before the
+// start is /dev/null to a Go program, though, and takes everything.
 //
 // It needs glibc where it probes a vendor's library: also without cgo such a
 // binary is linked dynamically, and does not start in an empty container image.
@@ -20,6 +21,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -39,8 +41,8 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second one ends the process at once
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -127,6 +129,7 @@ func (c command) probe(ctx context.Context, o options, doc *document, out *print
 		return
 	}
 	doc.setOpened(dev)
+	out.refused(found.unavailable)
 	out.header(dev)
 
 	s := c.settings
@@ -145,7 +148,8 @@ func (c command) probe(ctx context.Context, o options, doc *document, out *print
 	case !ok:
 		doc.endEarly(ctx, o.timeout, left("close", "closing the device", closing))
 	case failed != nil:
-		doc.end("failed", exitFailed, fmt.Sprintf("%s; then the device could not be closed: %v", doc.Summary, failed))
+		doc.end("failed", exitFailed, fmt.Sprintf("%d of %d checks passed, and then the device could not be closed: %v",
+			outcome.Count(probe.Pass), len(outcome.Results), failed))
 	}
 	out.text(doc.Summary + "\n")
 	out.failures(doc)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -220,6 +221,40 @@ func TestAutoWithoutAGPUSaysWhyAndNamesTheMock(t *testing.T) {
 	require.Contains(t, verbose.stderr, "libcudart.so.13")
 }
 
+// A driver for the processor must not make a machine whose GPU is out of order pass.
+func TestAutoDoesNotTakeTheProcessorForAGPU(t *testing.T) {
+	closed := 0
+	processor := func(int) (*opened, error) {
+		dev := mock.NewDevice()
+		return device(dev, probe.About{}, events.Identity{Kind: events.KindCPU, Name: "Xeon"}, func() error { closed++; return nil }), nil
+	}
+	c := func(chosen string) (int, string, string) {
+		var stdout, stderr bytes.Buffer
+		code := command{
+			backends: []backend{{name: "cuda", auto: true, open: refusing(missing)}, {name: "opencl", auto: true, open: processor}},
+			stdout:   &stdout, stderr: &stderr, settings: probe.Settings{DriftSpan: 20 * time.Millisecond},
+		}.run(t.Context(), []string{"-backend", chosen})
+		return code, stdout.String(), stderr.String()
+	}
+	code, stdout, stderr := c("auto")
+	require.Equal(t, exitUnavailable, code)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "opencl unavailable (no-device): device 0 is the host's own processors (Xeon); probe them with -backend opencl")
+	require.Equal(t, 1, closed)
+	_, stdout, _ = c("opencl")
+	require.Contains(t, stdout, "mock device 0 (cpu): Xeon")
+}
+
+func TestAutoSaysWhatItPassedOver(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	code := command{
+		backends: []backend{{name: "cuda", auto: true, open: refusing(missing)}, {name: "hip", auto: true, open: simulated(t)}},
+		stdout:   &stdout, stderr: &stderr, settings: probe.Settings{DriftSpan: 20 * time.Millisecond},
+	}.run(t.Context(), nil)
+	require.Equal(t, exitPassed, code, stdout.String())
+	require.Regexp(t, `^passed over: cuda unavailable \(library-missing\): .*\nmock device 0 `, stdout.String())
+}
+
 // "No GPU" has many causes, and machines need to tell them apart:
 // NVIDIA/warp#219, numba/numba#9732, ollama/ollama#3417.
 func TestDocumentCarriesTheWholeCause(t *testing.T) {
@@ -324,11 +359,19 @@ func TestClosedPipeIsNotSuccess(t *testing.T) {
 	require.ErrorAs(t, err, &exit, "it said that all is well")
 }
 
+// timeout and container runtimes send SIGTERM, people an interrupt.
 func TestInterruptEndsWith130AndADocument(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("a process cannot be interrupted from outside on windows")
 	}
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		t.Run(signal.String(), func(t *testing.T) { interrupted(t, signal) })
+	}
+}
+
+func interrupted(t *testing.T, signal os.Signal) {
+	t.Parallel()
 	var stdout bytes.Buffer
 	cmd := program(t, "-backend", "mock", "-json", "-v")
 	cmd.Stdout = &stdout
@@ -337,7 +380,7 @@ func TestInterruptEndsWith130AndADocument(t *testing.T) {
 	require.NoError(t, cmd.Start())
 	_, err = stderr.Read(make([]byte, 1)) // it logs, so it is on its way
 	require.NoError(t, err)
-	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.NoError(t, cmd.Process.Signal(signal))
 	_, err = io.Copy(io.Discard, stderr)
 	require.NoError(t, err)
 	var exit *exec.ExitError

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"example.com/devevents/cmd/evprobe/internal/probe"
+	"example.com/devevents/events"
 )
 
 // printer writes to stdout, either text as it comes or one document, and keeps
@@ -40,6 +41,14 @@ func (p *printer) document(d *document) {
 		return
 	}
 	p.write(append(text, '\n'))
+}
+
+// refused says in one line each which backends auto went past.
+func (p *printer) refused(tried []*events.UnavailableError) {
+	for _, u := range tried {
+		line, _, _ := strings.Cut(u.Error(), "\n")
+		p.text("passed over: " + line + "\n")
+	}
 }
 
 func (p *printer) header(o *opened) {

@@ -25,6 +25,7 @@ import (
 func Storm[E any, S comparable](api events.EventApi[E, S], n int, pause time.Duration, expected func(error) bool) (stop func() error) {
 	querier, _ := events.Ability[events.Querier[E]](api)
 	ended := make(chan struct{})
+	n = max(n, 0)
 	failed := make([]error, n)
 	var all sync.WaitGroup
 	for i := range n {

@@ -78,7 +78,9 @@ func TestEachCheckFailsOnABackendThatIsBrokenInItsWay(t *testing.T) {
 		{"NaN", "order", scripted(mock.Fault{Op: mock.OpEventElapsed, Nth: 7, Reading: mock.Reads(float32(math.NaN()))}), About{}, "not a duration"},
 
 		{"stamps of another clock", "device-timer", otherClock{mock.NewDevice(), time.Second}, About{}, "is stamped 1."},
-		{"stamps of another origin", "device-timer", otherClock{mock.NewDevice(), -time.Hour}, About{}, "is stamped -"},
+		{"stamps of another origin", "device-timer", otherClock{mock.NewDevice(), -time.Minute}, About{}, "is stamped -"},
+		{"stamps of another scale", "device-timer", otherClock{mock.NewDevice(), 240 * time.Hour}, About{}, "another scale"},
+		{"host timer that runs backwards", "device-timer", backwards{mock.NewDevice()}, About{}, "went back by"},
 		{"timer refused", "device-timer", scripted(mock.Fault{Op: mock.OpDeviceAndHostTimer, Nth: 3, Code: mock.CodeUnknown}), About{}, "mockErrorUnknown"},
 		{"stamp refused", "device-timer", scripted(mock.Fault{Op: mock.OpEventStamp, Code: mock.CodeUnknown}), About{}, "reading the stamp"},
 
@@ -114,13 +116,13 @@ func TestEachCheckFailsOnABackendThatIsBrokenInItsWay(t *testing.T) {
 
 		// csarofeen/pytorch#2521, JuliaGPU/AMDGPU.jl#471
 		{"windows of the host's clock", "profiler", &hostClock{Device: mock.NewDevice()}, About{}, "away from the device's own timer"},
-		{"windows a fifth too short", "profiler", scaled(0.8), About{}, "away from the device's own timer"},
+		{"windows a fifth too short", "profiler", scaled(0.8), About{}, "away from the device's own timer|set apart"},
 		{"windows longer than those around them", "profiler", scripted(mock.Fault{Op: mock.OpEventElapsed, Every: 7, Reading: func(ms float32) float32 { return ms / 2 }}), About{}, "read longer than those|contradicted each other"},
 		{"record refused", "profiler", scripted(mock.Fault{Op: mock.OpEventRecord, Nth: 100, Count: 20, Code: mock.CodeUnknown}), About{}, "mockErrorUnknown"},
 		{"stream that is always captured", "profiler", captures{mock.NewDevice()}, About{}, "its timestamps went into the graph"},
 		{"destroy refused", "profiler", scripted(mock.Fault{Op: mock.OpEventDestroy, Nth: 1, Code: mock.CodeUnknown}), About{}, "mockErrorUnknown"},
 
-		{"streams with clocks of their own", "placement", &skewed{Device: mock.NewDevice()}, About{}, "and the host saw it begin between"},
+		{"streams with clocks of their own", "placement", &skewed{Device: mock.NewDevice()}, About{}, "and the host saw it begin between|set apart"},
 		{"clock that stands still", "placement", scripted(mock.Fault{Op: mock.OpEventElapsed, Reading: mock.Reads(0)}), About{}, "the host"},
 
 		{"clock of another rate", "drift", mock.NewDevice(mock.Drift(100_000)), About{}, "while the host counted"},
@@ -456,6 +458,13 @@ func TestHandingOverIsAllowedToTakeLongerOnTheHostsProcessors(t *testing.T) {
 		r := runOne(t, kind{addsTo(30 * time.Microsecond), is}, About{}, "known-work")
 		require.Equal(t, want, r.Verdict, "%q: %s", is, r.Reason)
 	}
+}
+
+type backwards struct{ *mock.Device }
+
+func (b backwards) DeviceAndHostTimer() (device, host uint64, err error) {
+	device, host, err = b.Device.DeviceAndHostTimer()
+	return device, -host, err
 }
 
 // otherClock has a timer that is not the clock of its stamps.

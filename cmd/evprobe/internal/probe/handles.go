@@ -36,6 +36,9 @@ func checkHandles[E any, S comparable](e *env[E, S]) error {
 		}
 		pending = 100
 		err := e.makeAndDestroy(pending, func(v E) error { return e.EventRecord(v, stream) })
+		if ended := e.at("letting the held stream go"); ended != nil {
+			return ended
+		}
 		if err := errors.Join(err, release()); err != nil {
 			return fmt.Errorf("events that the device has not reached: %w", err)
 		}

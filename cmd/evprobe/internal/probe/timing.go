@@ -285,7 +285,12 @@ func checkDeviceTimer[E any, S comparable](e *env[E, S]) error {
 		}
 		// The origin is anywhere, so only differences mean something.
 		width, after := time.Duration(device-before), time.Duration(stamp-before)
-		if after < 0 || after > width {
+		switch {
+		case after.Abs() > time.Hour+width.Abs():
+			return fmt.Errorf("record %d of %d is stamped on another scale than that of the device's timer", i+1, rounds)
+		case int64(host-hostBefore) < 0:
+			return fmt.Errorf("the driver's host timer went back by %v over record %d of %d", time.Duration(hostBefore-host), i+1, rounds)
+		case after < 0 || after > width:
 			return fmt.Errorf("record %d of %d is stamped %v after the first of two readings of the device's timer that lie %v apart", i+1, rounds, after, width)
 		}
 		widths = append(widths, width)

@@ -19,9 +19,7 @@ import (
 	"time"
 
 	"example.com/devevents/events"
-	"example.com/devevents/events/cuda"
-	"example.com/devevents/events/mock"
-	"example.com/devevents/events/opencl"
+	"example.com/devevents/examples/internal/device"
 	"example.com/devevents/fence"
 	"example.com/devevents/profiler"
 )
@@ -34,37 +32,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "service-minimal:", err)
 		os.Exit(1)
 	}
-}
-
-// open gives the device under a type that names no vendor, so that nothing below
-// depends on which one it is, and how to give it back.
-func open(backend string) (dev events.AnyApi, giveBack func() error, err error) {
-	switch backend {
-	case "mock":
-		sys := mock.New()
-		return events.Erase(sys.Device(0)), func() error { sys.Close(); return nil }, nil
-	case "cuda":
-		rt, err := cuda.Open()
-		if err != nil {
-			return nil, nil, err
-		}
-		dev, err := rt.Device(0)
-		if err != nil {
-			return nil, nil, err
-		}
-		return events.Erase(dev), dev.Close, nil
-	case "opencl":
-		rt, err := opencl.Open()
-		if err != nil {
-			return nil, nil, err
-		}
-		dev, err := rt.Device(0)
-		if err != nil {
-			return nil, nil, err
-		}
-		return events.Erase(dev), dev.Close, nil
-	}
-	return nil, nil, fmt.Errorf("unknown backend %q: mock, cuda or opencl", backend)
 }
 
 // worker is what the service keeps for each stream. No vendor is named in it.
@@ -85,7 +52,7 @@ type service struct {
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("service-minimal", flag.ContinueOnError)
-	backend := flags.String("backend", "mock", "mock, cuda or opencl")
+	backend := flags.String("backend", "mock", device.Backends)
 	requests := flags.Int("requests", 12, "how many requests arrive")
 	streams := flags.Int("streams", 3, "how many of them are on the device at a time")
 	if err := flags.Parse(args); err != nil {
@@ -94,7 +61,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if *requests < 1 || *streams < 1 {
 		return errors.New("at least one request and one stream are needed")
 	}
-	dev, giveBack, err := open(*backend)
+	dev, giveBack, err := device.Open(*backend)
 	if err != nil {
 		return err
 	}

@@ -35,9 +35,15 @@ type AnyStream struct {
 // Ability as always; hot calls cost a few nanoseconds more and allocate
 // nothing. A handle of another vendor, of another erased api or of none is
 // refused before the vendor's library is reached.
+//
+// Erase of nil is an api of no device: its Backend is "none", it has no abilities,
+// and every call of it is ErrInvalid.
 func Erase[E any, S comparable](api EventApi[E, S]) AnyApi {
 	if already, ok := any(api).(AnyApi); ok {
 		return already
+	}
+	if api == nil {
+		api = noDevice[E, S]{}
 	}
 	x := &erased[E, S]{api: api}
 	x.query, _ = Ability[Querier[E]](api)
@@ -481,3 +487,19 @@ func (g erasedGraph[E, S]) Launch(stream AnyStream) error {
 }
 
 func (g erasedGraph[E, S]) Close() error { return g.g.Close() }
+
+// noDevice stands for a nil api.
+type noDevice[E any, S comparable] struct{}
+
+var errNoDevice = fmt.Errorf("%w: no device: Erase was given nil", ErrInvalid)
+
+func (noDevice[E, S]) Backend() string                            { return "none" }
+func (noDevice[E, S]) EventCreate() (e E, err error)              { return e, errNoDevice }
+func (noDevice[E, S]) EventDestroy(E) error                       { return errNoDevice }
+func (noDevice[E, S]) EventRecord(E, S) error                     { return errNoDevice }
+func (noDevice[E, S]) EventWait(E) error                          { return errNoDevice }
+func (noDevice[E, S]) EventElapsed(_, _ E) (time.Duration, error) { return 0, errNoDevice }
+func (noDevice[E, S]) StreamWaitEvent(S, E) error                 { return errNoDevice }
+func (noDevice[E, S]) StreamSynchronize(S) error                  { return errNoDevice }
+func (noDevice[E, S]) StreamCreateNonBlocking() (s S, err error)  { return s, errNoDevice }
+func (noDevice[E, S]) StreamDestroy(S) error                      { return errNoDevice }

@@ -47,10 +47,23 @@ var recordOrder atomic.Uint64
 // never recorded and for made without timing.
 //
 // It is safe for concurrent use. It is shared by holders: New and Pool.Get give
-// it to one, Hold adds one, and the last Release gives the event back to its
-// pool, or to the driver. A call in progress counts as a holder, so Close never
+// it to one, Hold adds one, and the last Release gives the backend's event back to
+// its pool, or to the driver. A call in progress counts as a holder, so Close never
 // pulls an event from under one.
+//
+// After the last Release an Event stands for nothing, also where its pool has
+// lent the backend's event to somebody else: that one has an Event of its own.
+// Calls with the old one are ErrDestroyed and reach neither the driver nor the new
+// holder. A nil or zero Event was never made: it is ErrInvalid in every call but
+// Release and Close, which have nothing to do.
 type Event[E any, S comparable] struct {
+	body *body[E, S]
+	loan uint64 // for which loan of the body it was handed out
+}
+
+// body is a backend's event with all that is known of it. It outlives the Events
+// that its pool hands out for it, one for each loan.
+type body[E any, S comparable] struct {
 	api     EventApi[E, S]
 	querier Querier[E]
 	asker   CaptureAsker[S]
@@ -70,95 +83,127 @@ type Event[E any, S comparable] struct {
 	ended   uint64
 	stream  S
 	calls   int // calls in progress
-	holders int
+	loan    uint64
+	holders int  // of the loan
 	closing bool // destroyed when the last call is out, never pooled again
 }
 
 // New makes an event with a timestamp. The caller is its only holder.
 func New[E any, S comparable](api EventApi[E, S]) (*Event[E, S], error) {
-	handle, err := api.EventCreate()
-	if err != nil {
-		return nil, err
-	}
-	return own(api, handle, false), nil
+	return hold(own(api, false, false))
 }
 
 // NewUntimed makes an event without a timestamp, for waiting only; with
 // blocking, a host wait sleeps instead of burning a core. Where the backend has
 // no such events it makes an ordinary one, and Untimed says false.
 func NewUntimed[E any, S comparable](api EventApi[E, S], blocking bool) (*Event[E, S], error) {
-	creator, ok := Ability[UntimedCreator[E]](api)
-	if !ok {
-		return New(api)
-	}
-	handle, err := creator.EventCreateUntimed(blocking)
+	return hold(own(api, true, blocking))
+}
+
+// hold gives an event that is in no pool to its first holder.
+func hold[E any, S comparable](b *body[E, S], err error) (*Event[E, S], error) {
 	if err != nil {
 		return nil, err
 	}
-	return own(api, handle, true), nil
+	b.holders = 1
+	return &Event[E, S]{body: b}, nil
 }
 
-func own[E any, S comparable](api EventApi[E, S], handle E, untimed bool) *Event[E, S] {
-	e := &Event[E, S]{api: api, handle: handle, untimed: untimed, holders: 1}
-	e.querier, _ = Ability[Querier[E]](api)
-	e.asker, _ = Ability[CaptureAsker[S]](api)
-	return e
+// own makes an event of the backend, which nobody holds yet.
+func own[E any, S comparable](api EventApi[E, S], untimed, blocking bool) (*body[E, S], error) {
+	if api == nil {
+		return nil, fmt.Errorf("new event: %w: no device", ErrInvalid)
+	}
+	b := &body[E, S]{api: api}
+	create := api.EventCreate
+	if untimed {
+		var creator UntimedCreator[E]
+		if creator, b.untimed = Ability[UntimedCreator[E]](api); b.untimed {
+			create = func() (E, error) { return creator.EventCreateUntimed(blocking) }
+		}
+	}
+	var err error
+	if b.handle, err = create(); err != nil {
+		return nil, err
+	}
+	b.querier, _ = Ability[Querier[E]](api)
+	b.asker, _ = Ability[CaptureAsker[S]](api)
+	return b, nil
 }
+
+func (e *Event[E, S]) made() bool { return e != nil && e.body != nil }
 
 // Untimed reports whether the event carries no timestamp.
-func (e *Event[E, S]) Untimed() bool { return e != nil && e.untimed }
+func (e *Event[E, S]) Untimed() bool { return e.made() && e.body.untimed }
 
-// State is the state as far as it is known without asking the device. Of a nil
-// event it is StateDestroyed.
+// State is the state as far as it is known without asking the device. It is
+// StateDestroyed once nobody holds the event, and of a nil or zero one.
 func (e *Event[E, S]) State() State {
-	if e == nil {
+	if !e.made() {
 		return StateDestroyed
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.state
+	b := e.body
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !e.held() {
+		return StateDestroyed
+	}
+	return b.state
+}
+
+// held reports whether somebody holds e, and needs body.mu.
+func (e *Event[E, S]) held() bool { return e.body.holders > 0 && e.body.loan == e.loan }
+
+// lock gives the body, locked, of an event that somebody holds.
+func (e *Event[E, S]) lock(op string) (*body[E, S], error) {
+	if !e.made() {
+		return nil, fmt.Errorf("%s: %w: a nil or zero Event was never made; New and Pool.Get make events", op, ErrInvalid)
+	}
+	e.body.mu.Lock()
+	if !e.held() {
+		e.body.mu.Unlock()
+		return nil, fmt.Errorf("%s: event was already %w or released", op, ErrDestroyed)
+	}
+	return e.body, nil
 }
 
 // begin counts a call in.
-func (e *Event[E, S]) begin(op string) error {
-	if e == nil {
-		return fmt.Errorf("%s: %w: nil event", op, ErrInvalid)
+func (e *Event[E, S]) begin(op string) (*body[E, S], error) {
+	b, err := e.lock(op)
+	if err != nil {
+		return nil, err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.holders == 0 {
-		return fmt.Errorf("%s: event was already %w or released", op, ErrDestroyed)
-	}
-	e.calls++
-	return nil
+	b.calls++
+	b.mu.Unlock()
+	return b, nil
 }
 
 // end counts a call out. The last one out of an event that nobody holds any more
 // gives it back; an error there reaches nobody, and the backend counts it.
-func (e *Event[E, S]) end() {
-	e.mu.Lock()
-	e.calls--
-	last := e.holders == 0 && e.calls == 0
-	e.mu.Unlock()
+func (b *body[E, S]) end() {
+	b.mu.Lock()
+	b.calls--
+	last := b.holders == 0 && b.calls == 0
+	b.mu.Unlock()
 	if last {
-		_ = e.giveBack()
+		_ = b.giveBack()
 	}
 }
 
 // giveBack is for the last user.
-func (e *Event[E, S]) giveBack() error {
-	e.mu.Lock()
-	pooled := e.pool != nil && !e.closing
+func (b *body[E, S]) giveBack() error {
+	b.mu.Lock()
+	pooled := b.pool != nil && !b.closing
 	if !pooled {
-		e.state = StateDestroyed
+		b.state = StateDestroyed
 	}
-	e.mu.Unlock()
+	b.mu.Unlock()
 	if pooled {
-		return e.pool.take(e)
+		return b.pool.take(b)
 	}
-	err := e.api.EventDestroy(e.handle)
-	if e.pool != nil {
-		e.pool.left()
+	err := b.api.EventDestroy(b.handle)
+	if b.pool != nil {
+		b.pool.left()
 	}
 	return err
 }
@@ -168,22 +213,23 @@ func (e *Event[E, S]) giveBack() error {
 // ErrCapturing: the capture is unharmed, and the event will never be asked about
 // that record, since asking would break the capture.
 func (e *Event[E, S]) Record(stream S) error {
-	if err := e.begin("record"); err != nil {
+	b, err := e.begin("record")
+	if err != nil {
 		return err
 	}
-	defer e.end()
-	e.turn.Lock()
-	defer e.turn.Unlock()
+	defer b.end()
+	b.turn.Lock()
+	defer b.turn.Unlock()
 	began := recordOrder.Add(1)
-	err := e.api.EventRecord(e.handle, stream)
+	err = b.api.EventRecord(b.handle, stream)
 	state := StateRecorded
 	switch {
 	case err != nil:
 		state = StateFresh
-	case e.asker != nil:
+	case b.asker != nil:
 		// Asked after the record, and not before: a capture that begins in
 		// between would otherwise go unseen.
-		captured, askErr := e.asker.StreamCapturing(stream)
+		captured, askErr := b.asker.StreamCapturing(stream)
 		if askErr != nil {
 			state = StateCaptured // not known, so the safe side
 			err = fmt.Errorf("record: whether the stream is being captured could not be found out: %w", askErr)
@@ -193,70 +239,71 @@ func (e *Event[E, S]) Record(stream S) error {
 		}
 	}
 	ended := recordOrder.Add(1)
-	e.mu.Lock()
-	e.record++
-	e.state, e.stream, e.began, e.ended = state, stream, began, ended
-	e.mu.Unlock()
+	b.mu.Lock()
+	b.record++
+	b.state, b.stream, b.began, b.ended = state, stream, began, ended
+	b.mu.Unlock()
 	return err
 }
 
 // settled is usable after a record in progress, for calls that may wait for it.
-func (e *Event[E, S]) settled(op string) (record uint64, complete bool, err error) {
-	e.turn.RLock()
-	defer e.turn.RUnlock()
-	return e.usable(op)
+func (b *body[E, S]) settled(op string) (record uint64, complete bool, err error) {
+	b.turn.RLock()
+	defer b.turn.RUnlock()
+	return b.usable(op)
 }
 
 // usable refuses what the driver must not be asked.
-func (e *Event[E, S]) usable(op string) (record uint64, complete bool, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch e.state {
+func (b *body[E, S]) usable(op string) (record uint64, complete bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch b.state {
 	case StateFresh:
 		return 0, false, fmt.Errorf("%s: %w", op, ErrNotRecorded)
 	case StateCaptured:
 		return 0, false, fmt.Errorf("%s: the event's last record went into a graph: %w", op, ErrCapturing)
 	}
-	return e.record, e.state == StateComplete, nil
+	return b.record, b.state == StateComplete, nil
 }
 
 // completed notes that a record was reached, unless the event has been recorded
 // again since.
-func (e *Event[E, S]) completed(record uint64) {
-	e.mu.Lock()
-	if e.record == record && e.state == StateRecorded {
-		e.state = StateComplete
+func (b *body[E, S]) completed(record uint64) {
+	b.mu.Lock()
+	if b.record == record && b.state == StateRecorded {
+		b.state = StateComplete
 	}
-	e.mu.Unlock()
+	b.mu.Unlock()
 }
 
 // Query reports whether the last record was reached. It does not block; while a
 // record is being queued the answer is no. On a backend that cannot query it is
 // ErrUnsupported.
 func (e *Event[E, S]) Query() (bool, error) {
-	if err := e.begin("query"); err != nil {
+	b, err := e.begin("query")
+	if err != nil {
 		return false, err
 	}
-	defer e.end()
-	return e.ask()
+	defer b.end()
+	return b.ask()
 }
 
 // ask is Query for whoever has the event to itself.
-func (e *Event[E, S]) ask() (bool, error) {
-	if !e.turn.TryRLock() {
+func (b *body[E, S]) ask() (bool, error) {
+	if !b.turn.TryRLock() {
 		return false, nil
 	}
-	defer e.turn.RUnlock()
-	record, complete, err := e.usable("query")
+	defer b.turn.RUnlock()
+	record, complete, err := b.usable("query")
 	if err != nil || complete {
 		return complete, err
 	}
-	if e.querier == nil {
-		return false, fmt.Errorf("query: %w by backend %s", ErrUnsupported, e.api.Backend())
+	if b.querier == nil {
+		return false, fmt.Errorf("query: %w by backend %s", ErrUnsupported, b.api.Backend())
 	}
-	complete, err = e.querier.EventQuery(e.handle)
+	complete, err = b.querier.EventQuery(b.handle)
 	if complete {
-		e.completed(record)
+		b.completed(record)
 	}
 	return complete, err
 }
@@ -266,33 +313,35 @@ func (e *Event[E, S]) ask() (bool, error) {
 // begin to wait for it: a wait that is just entering the driver cannot be kept
 // out, and would break the capture.
 func (e *Event[E, S]) Wait() error {
-	if err := e.begin("wait"); err != nil {
+	b, err := e.begin("wait")
+	if err != nil {
 		return err
 	}
-	defer e.end()
-	record, complete, err := e.settled("wait")
+	defer b.end()
+	record, complete, err := b.settled("wait")
 	if err != nil || complete {
 		return err
 	}
-	if err := e.api.EventWait(e.handle); err != nil {
+	if err := b.api.EventWait(b.handle); err != nil {
 		return err
 	}
-	e.completed(record)
+	b.completed(record)
 	return nil
 }
 
 // WaitOn makes work queued on stream from now on wait for the last record. A
 // stream that is being captured is refused: such a wait invalidates the capture.
 func (e *Event[E, S]) WaitOn(stream S) error {
-	if err := e.begin("stream wait"); err != nil {
+	b, err := e.begin("stream wait")
+	if err != nil {
 		return err
 	}
-	defer e.end()
-	if _, _, err := e.settled("stream wait"); err != nil {
+	defer b.end()
+	if _, _, err := b.settled("stream wait"); err != nil {
 		return err
 	}
-	if e.asker != nil {
-		captured, err := e.asker.StreamCapturing(stream)
+	if b.asker != nil {
+		captured, err := b.asker.StreamCapturing(stream)
 		if err != nil {
 			return err
 		}
@@ -300,26 +349,28 @@ func (e *Event[E, S]) WaitOn(stream S) error {
 			return fmt.Errorf("stream wait: %w; a wait for outside work would invalidate it", ErrCapturing)
 		}
 	}
-	return e.api.StreamWaitEvent(stream, e.handle)
+	return b.api.StreamWaitEvent(stream, b.handle)
 }
 
 // Elapsed is the span from start to end on the device's clock: EventElapsed of
 // the backend, after the mistakes that only the events' histories show. Events
 // recorded on one stream in the other order are ErrReversed.
 func Elapsed[E any, S comparable](start, end *Event[E, S]) (time.Duration, error) {
-	if err := start.begin("elapsed: start"); err != nil {
+	first, err := start.begin("elapsed: start")
+	if err != nil {
 		return 0, err
 	}
-	defer start.end()
-	if err := end.begin("elapsed: end"); err != nil {
+	defer first.end()
+	second, err := end.begin("elapsed: end")
+	if err != nil {
 		return 0, err
 	}
-	defer end.end()
+	defer second.end()
 	var mistakes []error
 	for _, side := range [...]struct {
 		name  string
-		event *Event[E, S]
-	}{{"elapsed: start event", start}, {"elapsed: end event", end}} {
+		event *body[E, S]
+	}{{"elapsed: start event", first}, {"elapsed: end event", second}} {
 		if side.event.untimed {
 			mistakes = append(mistakes, fmt.Errorf("%s: %w", side.name, ErrTimingDisabled))
 		} else if _, _, err := side.event.usable(side.name); err != nil {
@@ -329,10 +380,10 @@ func Elapsed[E any, S comparable](start, end *Event[E, S]) (time.Duration, error
 	if len(mistakes) > 0 {
 		return 0, errors.Join(mistakes...)
 	}
-	if start.last().after(end.last()) && sameDevice(start.api, end.api) {
+	if first.last().after(second.last()) && sameDevice(first.api, second.api) {
 		return 0, fmt.Errorf("elapsed: %w: start was recorded after end", ErrReversed)
 	}
-	return start.api.EventElapsed(start.handle, end.handle)
+	return first.api.EventElapsed(first.handle, second.handle)
 }
 
 // sameDevice believes in one device where the backend is of a type whose values
@@ -349,44 +400,41 @@ type lastRecord[S comparable] struct {
 // after reports whether r is certain to be behind o in the same queue.
 func (r lastRecord[S]) after(o lastRecord[S]) bool { return r.stream == o.stream && r.began > o.ended }
 
-func (e *Event[E, S]) last() lastRecord[S] {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return lastRecord[S]{e.stream, e.began, e.ended}
+func (b *body[E, S]) last() lastRecord[S] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return lastRecord[S]{b.stream, b.began, b.ended}
 }
 
 // Hold adds a holder. Each holder calls Release once.
 func (e *Event[E, S]) Hold() error {
-	if e == nil {
-		return fmt.Errorf("hold: %w: nil event", ErrInvalid)
+	b, err := e.lock("hold")
+	if err != nil {
+		return err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.holders == 0 {
-		return fmt.Errorf("hold: event was already %w", ErrDestroyed)
-	}
-	e.holders++
+	defer b.mu.Unlock()
+	b.holders++
 	return nil
 }
 
 // Release gives up one hold. The last one gives the event back to its pool,
 // which hands it out again once the device is done with it; an event of its own
-// is destroyed. A Release too many is ErrDestroyed and does nothing, unless the
-// pool has handed the event out again meanwhile: then it takes the new holder's.
+// is destroyed. A Release after the last one is ErrDestroyed and does nothing. One
+// too many before it takes the hold of another who shares this Event, since holders
+// of one Event are not told apart.
 func (e *Event[E, S]) Release() error {
-	if e == nil {
+	if !e.made() {
 		return nil
 	}
-	e.mu.Lock()
-	if e.holders == 0 {
-		e.mu.Unlock()
-		return fmt.Errorf("release: event was already %w", ErrDestroyed)
+	b, err := e.lock("release")
+	if err != nil {
+		return err
 	}
-	e.holders--
-	last := e.holders == 0 && e.calls == 0
-	e.mu.Unlock()
+	b.holders--
+	last := b.holders == 0 && b.calls == 0
+	b.mu.Unlock()
 	if last {
-		return e.giveBack()
+		return b.giveBack()
 	}
 	return nil
 }
@@ -396,25 +444,26 @@ func (e *Event[E, S]) Release() error {
 // second Close returns nil, and so does one after the last Release: there is
 // nothing left to close. An event of a pool leaves the pool.
 func (e *Event[E, S]) Close() error {
-	if e == nil {
+	if !e.made() {
 		return nil
 	}
-	e.mu.Lock()
-	held, now := e.holders > 0, e.calls == 0
+	b := e.body
+	b.mu.Lock()
+	held, now := e.held(), b.calls == 0
 	if held {
-		e.holders, e.closing = 0, true
+		b.holders, b.closing = 0, true
 	}
-	e.mu.Unlock()
+	b.mu.Unlock()
 	if held && now {
-		return e.giveBack()
+		return b.giveBack()
 	}
 	return nil
 }
 
 // destroy is Close for the pool, of an event that nobody holds.
-func (e *Event[E, S]) destroy() error {
-	e.mu.Lock()
-	e.closing = true
-	e.mu.Unlock()
-	return e.giveBack()
+func (b *body[E, S]) destroy() error {
+	b.mu.Lock()
+	b.closing = true
+	b.mu.Unlock()
+	return b.giveBack()
 }

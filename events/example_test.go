@@ -111,9 +111,11 @@ func ExamplePool() {
 	fmt.Println("full:", errors.Is(err, events.ErrFull))
 
 	dev.System().Advance(time.Second) // the device gets there
-	again, _ := pool.Get()
-	fmt.Println("the same one:", again == event)
+	_, err = pool.Get()
+	fmt.Println(err, "of", pool.Len())
+	fmt.Println("its first holder:", event.Record(stream))
 	// Output:
 	// full: true
-	// the same one: true
+	// <nil> of 1
+	// its first holder: record: event was already destroyed or released
 }

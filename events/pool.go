@@ -12,17 +12,24 @@ import (
 // still holds, or whose last record went into a graph capture: such an event
 // would complete for the wrong record, or break the capture.
 //
-// It is safe for concurrent use. Close it when its device is done.
+// Each Get gives an Event of its own, so that whoever released one earlier cannot
+// touch what it lends now. These Events are 16 bytes each and made up to 4096 at a
+// time; such a slab lives as long as somebody keeps one of them.
+//
+// It is safe for concurrent use. Close it when its device is done. A nil or zero
+// Pool lends nothing: Get is ErrInvalid.
 type Pool[E any, S comparable] struct {
 	api     EventApi[E, S]
 	untimed bool
 	limit   int
 
 	mu      sync.Mutex
-	free    []*Event[E, S] // complete
-	pending []*Event[E, S] // released before the device reached them, in that order
+	free    []*body[E, S] // complete
+	pending []*body[E, S] // released before the device reached them, in that order
 	alive   int
 	closed  bool
+	slab    []Event[E, S] // not handed out yet
+	slabs   int           // size of the newest
 
 	retiring sync.Mutex      // held by whoever looks through pending
 	slow     []lastRecord[S] // for retire alone
@@ -30,7 +37,7 @@ type Pool[E any, S comparable] struct {
 
 // NewPool makes a pool of at most limit events, timed or not (untimed events
 // wait in the driver without burning a core, where the backend can). It panics
-// if limit is not positive.
+// if limit is not positive. Without a device, every Get is ErrInvalid.
 func NewPool[E any, S comparable](api EventApi[E, S], limit int, untimed bool) *Pool[E, S] {
 	if limit <= 0 {
 		panic(fmt.Sprintf("events.NewPool: limit %d is not positive", limit))
@@ -41,11 +48,14 @@ func NewPool[E any, S comparable](api EventApi[E, S], limit int, untimed bool) *
 // Get takes an event; the caller is its only holder and gives it back with
 // Release. At the limit the error is ErrFull.
 func (p *Pool[E, S]) Get() (*Event[E, S], error) {
+	if p == nil || p.api == nil {
+		return nil, fmt.Errorf("event pool: %w: nil or zero Pool, or one without a device", ErrInvalid)
+	}
 	if e, err := p.idle(); e != nil || err != nil {
 		return e, err
 	}
-	if e := p.retire(); e != nil {
-		return e.reuse(), nil
+	if b := p.retire(); b != nil {
+		return p.lend(b), nil
 	}
 	if e, err := p.idle(); e != nil || err != nil {
 		return e, err // given back, or closed, meanwhile
@@ -67,10 +77,10 @@ func (p *Pool[E, S]) idle() (*Event[E, S], error) {
 	if n == 0 {
 		return nil, nil
 	}
-	e := p.free[n-1]
+	b := p.free[n-1]
 	p.free[n-1] = nil
 	p.free = p.free[:n-1]
-	return e.reuse(), nil
+	return p.lendLocked(b), nil
 }
 
 // retire looks through the pending events, first released first, until it finds
@@ -78,7 +88,7 @@ func (p *Pool[E, S]) idle() (*Event[E, S], error) {
 // that has not. Others that look wait for their turn, so that nobody takes a
 // list that is being looked through for an empty one. The driver is called
 // without the pool's lock.
-func (p *Pool[E, S]) retire() *Event[E, S] {
+func (p *Pool[E, S]) retire() *body[E, S] {
 	p.retiring.Lock()
 	defer p.retiring.Unlock()
 	p.mu.Lock()
@@ -86,24 +96,24 @@ func (p *Pool[E, S]) retire() *Event[E, S] {
 	p.pending = nil
 	p.mu.Unlock()
 
-	var reached *Event[E, S]
+	var reached *body[E, S]
 	left := waiting[:0]
 	p.slow = p.slow[:0]
-	for _, e := range waiting {
-		last := e.last()
+	for _, b := range waiting {
+		last := b.last()
 		if reached != nil || slices.ContainsFunc(p.slow, last.after) {
-			left = append(left, e)
+			left = append(left, b)
 			continue
 		}
-		done, err := e.ask()
+		done, err := b.ask()
 		switch {
 		case err != nil:
-			_ = e.destroy() // counted by the backend if it fails
+			_ = b.destroy() // counted by the backend if it fails
 		case done:
-			reached = e
+			reached = b
 		default:
 			p.slow = append(p.slow, last)
-			left = append(left, e)
+			left = append(left, b)
 		}
 	}
 	clear(waiting[len(left):])
@@ -131,48 +141,67 @@ func (p *Pool[E, S]) reserve() bool {
 
 // grow makes the event that room was reserved for.
 func (p *Pool[E, S]) grow() (*Event[E, S], error) {
-	create := New[E, S]
-	if p.untimed {
-		create = func(api EventApi[E, S]) (*Event[E, S], error) { return NewUntimed(api, true) }
-	}
-	e, err := create(p.api)
+	b, err := own(p.api, p.untimed, true)
 	if err != nil {
 		p.left()
 		return nil, err
 	}
-	e.pool = p
-	return e, nil
+	b.pool = p
+	return p.lend(b), nil
 }
 
-// reuse makes an event of the pool fresh for its next holder.
-func (e *Event[E, S]) reuse() *Event[E, S] {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.state = StateFresh
-	e.record++
-	e.holders = 1
+func (p *Pool[E, S]) lend(b *body[E, S]) *Event[E, S] {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lendLocked(b)
+}
+
+// A slab of Events lives as long as one of them, so the first are small.
+const (
+	firstSlab = 16
+	lastSlab  = 4096
+)
+
+// lendLocked makes an event of the pool fresh for its next holder, who gets an
+// Event of its own. It needs p.mu.
+func (p *Pool[E, S]) lendLocked(b *body[E, S]) *Event[E, S] {
+	if len(p.slab) == 0 {
+		p.slabs = min(max(2*p.slabs, firstSlab), lastSlab)
+		p.slab = make([]Event[E, S], p.slabs)
+	}
+	e := &p.slab[0]
+	p.slab = p.slab[1:]
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.state = StateFresh
+	b.record++
+	b.loan++
+	b.holders = 1
+	e.body, e.loan = b, b.loan
 	return e
 }
 
 // take keeps an event that its last holder has released.
-func (p *Pool[E, S]) take(e *Event[E, S]) error {
-	state := e.State()
-	if state == StateRecorded && e.querier != nil {
-		if done, err := e.ask(); err == nil && done {
+func (p *Pool[E, S]) take(b *body[E, S]) error {
+	b.mu.Lock()
+	state := b.state
+	b.mu.Unlock()
+	if state == StateRecorded && b.querier != nil {
+		if done, err := b.ask(); err == nil && done {
 			state = StateComplete
 		} else if err != nil {
-			return errors.Join(err, e.destroy())
+			return errors.Join(err, b.destroy())
 		}
 	}
 	p.mu.Lock()
-	if p.closed || state == StateCaptured || state == StateRecorded && e.querier == nil {
+	if p.closed || state == StateCaptured || state == StateRecorded && b.querier == nil {
 		p.mu.Unlock()
-		return e.destroy()
+		return b.destroy()
 	}
 	if state == StateRecorded {
-		p.pending = append(p.pending, e)
+		p.pending = append(p.pending, b)
 	} else {
-		p.free = append(p.free, e)
+		p.free = append(p.free, b)
 	}
 	p.mu.Unlock()
 	return nil
@@ -186,6 +215,9 @@ func (p *Pool[E, S]) left() {
 
 // Len is the number of events that the pool has made and not destroyed.
 func (p *Pool[E, S]) Len() int {
+	if p == nil {
+		return 0
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.alive
@@ -195,14 +227,17 @@ func (p *Pool[E, S]) Len() int {
 // their last holder releases them. It is idempotent. What a lost device says to
 // each of them is reported once.
 func (p *Pool[E, S]) Close() error {
+	if p == nil {
+		return nil
+	}
 	p.mu.Lock()
 	p.closed = true
 	all := append(p.free, p.pending...)
 	p.free, p.pending = nil, nil
 	p.mu.Unlock()
 	var failed []error
-	for _, e := range all {
-		err := e.destroy()
+	for _, b := range all {
+		err := b.destroy()
 		if err == nil || slices.ContainsFunc(failed, func(f error) bool { return f.Error() == err.Error() }) {
 			continue
 		}

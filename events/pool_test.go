@@ -23,6 +23,17 @@ func newPool(t testing.TB, api mockApi, limit int) *mockPool {
 	return p
 }
 
+// sameHandle and otherHandle tell the backend's events apart, not their holders'.
+func sameHandle(t testing.TB, want, got *mockEvent, why ...any) {
+	t.Helper()
+	require.Equal(t, events.Handle(want), events.Handle(got), why...)
+}
+
+func otherHandle(t testing.TB, want, got *mockEvent, why ...any) {
+	t.Helper()
+	require.NotEqual(t, events.Handle(want), events.Handle(got), why...)
+}
+
 // released gives an event back before the device has reached it.
 func released(t testing.TB, p *mockPool, stream mock.Stream) *mockEvent {
 	t.Helper()
@@ -38,23 +49,26 @@ func TestPoolGrowsToItsLimitAndSaysWhenItIsFull(t *testing.T) {
 	dev := device(t, mock.AutoAdvance())
 	p := newPool(t, dev, 3)
 	require.Zero(t, p.Len())
-	held := map[*mockEvent]bool{}
+	var held []*mockEvent
+	made := map[mock.Event]bool{}
 	for i := range 3 {
-		held[get(t, p)] = true
+		held = append(held, get(t, p))
+		made[events.Handle(held[i])] = true
 		require.Equal(t, i+1, p.Len())
 	}
-	require.Len(t, held, 3)
+	require.Len(t, made, 3)
 	_, err := p.Get()
 	require.ErrorIs(t, err, events.ErrFull)
 	require.ErrorContains(t, err, "3 events")
-	for e := range held {
+	for _, e := range held {
 		require.NoError(t, e.Release())
 	}
-	for range 3 {
-		require.True(t, held[get(t, p)], "nothing new is made while old ones are free")
+	for i := range held {
+		held[i] = get(t, p)
+		require.True(t, made[events.Handle(held[i])], "nothing new is made while old ones are free")
 	}
 	require.Equal(t, uint64(3), dev.CallCount(mock.OpEventCreate))
-	for e := range held {
+	for _, e := range held {
 		require.NoError(t, e.Release())
 	}
 	require.NoError(t, p.Close())
@@ -90,12 +104,12 @@ func TestPoolNeverHandsOutAPendingEvent(t *testing.T) {
 	busy := hung(t, dev)
 	first := released(t, p, busy)
 	other := get(t, p)
-	require.NotSame(t, first, other, "it grows before it steals")
+	otherHandle(t, first, other, "it grows before it steals")
 	_, err := p.Get()
 	require.ErrorIs(t, err, events.ErrFull)
 	dev.ReleaseHangs()
 	dev.System().Advance(time.Second)
-	require.Same(t, first, get(t, p))
+	sameHandle(t, first, get(t, p))
 }
 
 func TestPoolNeverHandsOutAHeldEvent(t *testing.T) {
@@ -109,7 +123,7 @@ func TestPoolNeverHandsOutAHeldEvent(t *testing.T) {
 	_, err := p.Get()
 	require.ErrorIs(t, err, events.ErrFull)
 	require.NoError(t, e.Release())
-	require.Same(t, e, get(t, p))
+	sameHandle(t, e, get(t, p))
 }
 
 // A call in progress counts as a holder.
@@ -126,7 +140,7 @@ func TestPoolNeverHandsOutAnEventThatACallIsUsing(t *testing.T) {
 	require.ErrorIs(t, err, events.ErrFull)
 	dev.ReleaseHangs()
 	require.NoError(t, <-waited)
-	require.Same(t, e, get(t, p))
+	sameHandle(t, e, get(t, p))
 }
 
 // A captured event that comes back would be polled, and the capture would break:
@@ -141,7 +155,7 @@ func TestPoolRetiresCapturedEventsUnasked(t *testing.T) {
 	require.NoError(t, e.Release())
 	require.Zero(t, p.Len())
 	require.Equal(t, events.StateDestroyed, e.State())
-	require.NotSame(t, e, get(t, p), "there is room for another one")
+	otherHandle(t, e, get(t, p), "there is room for another one")
 	require.Zero(t, dev.CallCount(mock.OpEventQuery))
 	_, err := dev.EndCapture(s)
 	require.NoError(t, err, "the capture is unharmed")
@@ -167,7 +181,7 @@ func TestLateWaiterWaitsForTheFirstRecord(t *testing.T) {
 			require.ErrorIs(t, err, events.ErrFull)
 			break
 		}
-		require.NotSame(t, e, other)
+		otherHandle(t, e, other)
 		require.NoError(t, other.Record(free))
 	}
 	behind := newStream(t, dev)
@@ -185,7 +199,7 @@ func TestLateWaiterWaitsForTheFirstRecord(t *testing.T) {
 		require.NoError(t, <-waited)
 	}
 	require.True(t, query(t, after))
-	require.Same(t, e, get(t, p), "and now it comes back")
+	sameHandle(t, e, get(t, p), "and now it comes back")
 	require.NoError(t, after.Close())
 }
 
@@ -200,7 +214,7 @@ func TestOneSlowStreamDoesNotStarveThePool(t *testing.T) {
 	quick := released(t, p, free)
 	dev.System().Advance(time.Second)
 	dev.ResetCalls()
-	require.Same(t, quick, get(t, p))
+	sameHandle(t, quick, get(t, p))
 	require.Equal(t, uint64(2), dev.CallCount(mock.OpEventQuery), "what lies behind a pending event is not asked about")
 }
 
@@ -217,7 +231,7 @@ func TestPoolFindsAnOlderEventThatWasReleasedLater(t *testing.T) {
 	require.NoError(t, younger.Release())
 	require.NoError(t, older.Release())
 	dev.System().Advance(2 * time.Second)
-	require.Same(t, older, get(t, p))
+	sameHandle(t, older, get(t, p))
 }
 
 // While one goroutine looks through the pending events the others must not take
@@ -284,9 +298,9 @@ func TestReleaseAndCloseWhileThePoolIsBeingLookedThrough(t *testing.T) {
 			noLiveEvents(t, dev.Device)
 			continue
 		}
-		require.Same(t, meanwhile, get(t, p))
+		sameHandle(t, meanwhile, get(t, p))
 		dev.ReleaseHangs()
-		require.Same(t, pending, get(t, p))
+		sameHandle(t, pending, get(t, p))
 	}
 }
 
@@ -297,7 +311,7 @@ func TestPoolDropsAnEventThatTheDeviceRefusesToAnswerFor(t *testing.T) {
 	lost := released(t, p, hung(t, dev))
 	dev.Script(mock.Fault{Op: mock.OpEventQuery, Nth: 1, Code: mock.CodeUnknown})
 	next := get(t, p)
-	require.NotSame(t, lost, next)
+	otherHandle(t, lost, next)
 	require.Equal(t, events.StateDestroyed, lost.State())
 	require.Equal(t, 1, p.Len())
 
@@ -332,7 +346,7 @@ func TestEventClosedByItsHolderLeavesThePool(t *testing.T) {
 	require.Zero(t, p.Len())
 	noLiveEvents(t, dev)
 	other := get(t, p)
-	require.NotSame(t, e, other)
+	otherHandle(t, e, other)
 	require.NoError(t, other.Release())
 	require.NoError(t, p.Close())
 	noLiveEvents(t, dev)
@@ -415,11 +429,12 @@ func TestPoolWithoutQueryKeepsOnlyWhatWasWaitedFor(t *testing.T) {
 	require.NoError(t, e.Record(s))
 	require.NoError(t, e.Wait())
 	require.NoError(t, e.Release())
-	require.Same(t, e, get(t, p))
-	require.NoError(t, e.Record(s))
-	require.NoError(t, e.Release())
+	again := get(t, p)
+	sameHandle(t, e, again)
+	require.NoError(t, again.Record(s))
+	require.NoError(t, again.Release())
 	require.Zero(t, p.Len())
-	require.NotSame(t, e, get(t, p))
+	otherHandle(t, e, get(t, p))
 }
 
 // After a fault of the device nothing hangs and nothing is counted as alive, and
@@ -491,7 +506,7 @@ func TestPoolHammer(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if _, taken := owners.LoadOrStore(e, seed); taken {
+			if _, taken := owners.LoadOrStore(events.Handle(e), seed); taken {
 				return errors.New("an event was handed out twice")
 			}
 			if e.State() != events.StateFresh {
@@ -520,7 +535,7 @@ func TestPoolHammer(t *testing.T) {
 					_ = e.Release()
 				})
 			}
-			owners.Delete(e)
+			owners.Delete(events.Handle(e))
 			give := e.Release
 			if r.IntN(16) == 0 {
 				give = e.Close

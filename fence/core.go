@@ -16,6 +16,9 @@ type waiter interface {
 	// core.mu held. The waiter looks after l as long as l.wanted is not 0, and
 	// runs what it starts through core.start and core.stopped.
 	want(l *lane)
+	// collect looks for events to use again, also of fences that nobody waits for,
+	// on behalf of a record on l. It reports whether some may come back later.
+	collect(l *lane, want urgency) (coming bool)
 	// blocked is how many goroutines wait in the driver. It needs core.mu.
 	blocked() int
 }
@@ -31,20 +34,23 @@ type core struct {
 	turn  chan struct{}
 	polls atomic.Uint64
 
-	mu       sync.Mutex
-	lanes    []*lane
-	slab     []Fence // not handed out yet
-	slabSize int     // of the newest
-	records  uint64  // fences made
-	fates    fates
-	waiting  int // waits in progress
-	gaveUp   uint64
-	inUse    int           // events out of the pool
-	busy     int           // goroutines and calls of ours that may be in the driver
-	closing  chan struct{} // made by close, closed when it is over
-	quiet    chan struct{} // made by close, closed when busy is 0
-	closed   error         // the result of close
-	trouble  trouble
+	mu        sync.Mutex
+	lanes     []*lane
+	place     int     // in lanes, for inTurn
+	nextEarly uint64  // at which count of records to look for events early
+	slab      []Fence // not handed out yet
+	slabSize  int     // of the newest
+	records   uint64  // fences made
+	fates     fates
+	waiting   int // waits in progress
+	gaveUp    uint64
+	inUse     int           // events out of the pool
+	freed     chan struct{} // made by a record that needs an event, closed by the next one out of use
+	busy      int           // goroutines and calls of ours that may be in the driver
+	closing   chan struct{} // made by close, closed when it is over
+	quiet     chan struct{} // made by close, closed when busy is 0
+	closed    error         // the result of close
+	trouble   trouble
 }
 
 // fates counts the results that fences got.
@@ -171,12 +177,6 @@ func (c *core) giveBack(over []verdict) {
 func (c *core) discard(f *Fence) error {
 	defer c.outOfUse()
 	return f.event.Close()
-}
-
-func (c *core) outOfUse() {
-	c.mu.Lock()
-	c.inUse--
-	c.mu.Unlock()
 }
 
 // close ends everything. It is not held up by a driver that does not return.

@@ -144,7 +144,8 @@ func (f *Fence) settle(err error) {
 
 // Done gives a channel that is closed when the fence has a result; Err says
 // which. Watching the device for it begins with the first call and goes on
-// until there is a result: close a fence whose channel nobody reads any longer.
+// until there is a result, whether the channel is read or not: each millisecond, on
+// a stream that hangs. Close a fence whose channel nobody reads any longer.
 // The channel of a nil or zero Fence is closed.
 func (f *Fence) Done() <-chan struct{} {
 	if f.recorded() {
@@ -166,8 +167,8 @@ func (f *Fence) Done() <-chan struct{} {
 
 // Err is the result as far as it is known, without asking the device: nil once
 // the device has reached the fence, ErrNotReady while nothing is known, else
-// the error that ended the fence. Nothing becomes known as long as nobody
-// waits.
+// the error that ended the fence. It is no way to poll: unless somebody waits, or
+// has called Done, it may stay ErrNotReady for ever.
 func (f *Fence) Err() error {
 	if !f.recorded() {
 		return notRecorded("result")

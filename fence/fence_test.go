@@ -154,7 +154,10 @@ func TestBadOptionsAndNothingAreRefused(t *testing.T) {
 		_, err := fence.New(dev, opt)
 		require.ErrorIs(t, err, events.ErrInvalid, name)
 	}
-	_, err := fence.New[mock.Event, mock.Stream](nil)
+	_, err := fence.New(dev, fence.WithLimit(3), nil)
+	require.ErrorIs(t, err, events.ErrInvalid)
+	require.ErrorContains(t, err, "option 1 is nil")
+	_, err = fence.New[mock.Event, mock.Stream](nil)
 	require.ErrorIs(t, err, events.ErrInvalid)
 	var none source
 	_, err = none.Record(mock.Stream{})
@@ -167,4 +170,32 @@ func TestBadOptionsAndNothingAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, events.ErrInvalid)
 	f := record(t, fences, stream(t, dev))
 	require.ErrorIs(t, f.Wait(nil), events.ErrInvalid) //nolint:staticcheck // what a mistake gets
+}
+
+// A Source that New did not make is an error in every call, and no crash.
+func TestSourceThatWasNeverMadeSaysSo(t *testing.T) {
+	dev, fences := device(t, mock.Ideal())
+	s := stream(t, dev)
+	f := record(t, fences, s)
+	for name, none := range map[string]source{"nil": nil, "zero": {}} {
+		_, err := none.Record(s)
+		require.ErrorIs(t, err, events.ErrInvalid, name)
+		require.ErrorContains(t, err, "fence.New makes one", name)
+		require.ErrorIs(t, none.WaitOn(f, s), events.ErrInvalid, name)
+		require.ErrorIs(t, none.WaitOn(nil, s), events.ErrInvalid, name)
+		require.Zero(t, none.Stats(), name)
+		require.Equal(t, "no fences", none.String(), name)
+		require.NoError(t, none.Close(), name)
+		require.NoError(t, none.Close(), name)
+	}
+}
+
+// The api of no device is refused by the first record, and not by a crash.
+func TestFencesOfNoErasedDeviceAreRefused(t *testing.T) {
+	fences, err := fence.New(events.Erase[mock.Event, mock.Stream](nil))
+	if err == nil {
+		_, err = fences.Record(events.AnyStream{})
+		require.NoError(t, fences.Close())
+	}
+	require.ErrorIs(t, err, events.ErrInvalid)
 }

@@ -19,11 +19,12 @@ type lane struct {
 	// others of the same stream could not go on then either.
 	recording sync.Mutex
 
-	users   int      // calls of Record in progress
-	fences  []*Fence // oldest first; each owns its event as long as it is here
-	wanted  int      // how many of fences somebody waits for
-	watched bool     // the waiter has the lane on its list
-	backoff          // of the poller
+	users     int      // calls of Record in progress
+	fences    []*Fence // oldest first; each owns its event as long as it is here
+	wanted    int      // how many of fences somebody waits for
+	watched   bool     // the waiter has the lane on its list
+	collected bool     // a thread serves it though nobody waited
+	backoff            // of the poller
 }
 
 // backoff is how often a lane is polled.

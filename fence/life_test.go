@@ -224,13 +224,14 @@ func TestCloseIsNotHeldUpByTheDriver(t *testing.T) {
 		t.Run(op.String(), func(t *testing.T) {
 			dev := mock.NewDevice()
 			fences := sourceOf(t, dev, fence.WithCloseTimeout(limit))
+			f := record(t, fences, hung(t, dev))
+			record(t, fences, stream(t, dev))
 			entered, letGo := make(chan struct{}), make(chan struct{})
 			dev.Script(mock.Fault{Op: op, Nth: 1, Hook: func() {
 				close(entered)
 				<-letGo
 			}})
-			result := waiting(context.Background(), record(t, fences, hung(t, dev)), 1)
-			record(t, fences, stream(t, dev))
+			result := waiting(context.Background(), f, 1)
 			if op != mock.OpEventDestroy {
 				within(t, entered)
 				ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)

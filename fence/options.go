@@ -40,13 +40,23 @@ func (c config) check() error {
 }
 
 // WithLimit bounds how many fences may be unfinished at a time, each of which
-// holds an event of the device. At the bound Record is ErrFull. The default is
-// 65,536.
+// holds an event of the device. At the bound Record looks for fences that the device
+// has reached, waited for or not, and waits for one no longer than 1 ms; then it is
+// ErrFull. The default is 65,536.
 func WithLimit(n int) Option { return optionFunc(func(c *config) { c.limit = n }) }
 
 // WithBlockingThreads bounds the OS threads that wait inside the driver, which
 // happens only where the backend cannot query. A thread serves one stream at a
-// time; with more streams than threads, some wait their turn. The default is 16.
+// time; with more streams than threads, some wait their turn. A stream that hangs
+// keeps its thread until the driver lets go: once as many hang as there are threads,
+// no other fence gets a result, and only a ctx or Close ends a wait. The default is
+// 16.
+//
+// While more than 1024 fences are unfinished, or more than half of WithLimit if that
+// is less, up to half of the threads (rounded up) also wait for fences that nobody
+// waits for, so that the events of dropped ones come back; threads that somebody
+// needs go first. What such a thread waits for is a call in progress like any other:
+// on a stream that hangs it keeps Source.Close until WithCloseTimeout.
 func WithBlockingThreads(n int) Option { return optionFunc(func(c *config) { c.threads = n }) }
 
 // WithCloseTimeout bounds how long Source.Close waits for calls that the driver

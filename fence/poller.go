@@ -12,7 +12,8 @@ const (
 	shortPause = 50 * time.Microsecond
 	longPause  = time.Millisecond
 
-	// roundQuestions keeps a round short: it holds an OS thread.
+	// roundQuestions keeps a round short: it holds an OS thread. It is also how much
+	// one lane may ask before the others have their turn.
 	roundQuestions = 256
 
 	// Once a wait is as slow as the longest pause, younger fences of its stream
@@ -65,7 +66,7 @@ func (p *poller) run() {
 		}
 		if len(due) > 0 {
 			p.core.turn <- struct{}{}
-			over = p.core.poll(due, true, over[:0])
+			over = p.core.poll(due, over[:0])
 			<-p.core.turn
 			p.core.giveBack(over)
 			runtime.Gosched()
@@ -151,24 +152,32 @@ func (r *round) end() {
 	}
 }
 
-// poll asks about the fences of each lane, oldest first, until one is not
-// reached, and settles the others. The caller has the turn, and gives back what
-// is over, which is added to over, when it has given up the turn.
-func (c *core) poll(lanes []*lane, waiting bool, over []verdict) []verdict {
+// through asks about the fences of a lane, oldest first, until one is not reached
+// or so many questions are asked, and settles the others.
+func (r *round) through(l *lane, most int, over []verdict) (_ []verdict, asked int) {
+	for asked < most {
+		f := r.core.fenceAt(l, 0)
+		if f == nil {
+			break
+		}
+		reached, err := r.ask(f)
+		asked++
+		if !reached && err == nil {
+			break
+		}
+		over = r.core.decide(f, err, over)
+	}
+	return over, asked
+}
+
+// poll asks about lanes that somebody waits for. The caller has the turn, and
+// gives back what is over, which is added to over, when it has given up the turn.
+func (c *core) poll(lanes []*lane, over []verdict) []verdict {
 	r := round{core: c}
 	defer r.end()
 	for _, l := range lanes {
 		before := len(over)
-		for f := c.fenceAt(l, 0); f != nil; f = c.fenceAt(l, 0) {
-			reached, err := r.ask(f)
-			if !reached && err == nil {
-				break
-			}
-			over = c.decide(f, err, over)
-		}
-		if !waiting {
-			continue
-		}
+		over, _ = r.through(l, roundQuestions, over)
 		now := time.Now()
 		if len(over) == before && now.Sub(l.since) > 4*longPause {
 			over = c.pollYounger(&r, l, over)

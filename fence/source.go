@@ -9,7 +9,8 @@ import (
 )
 
 // Source makes the fences of one device. S is the vendor's stream type, which
-// only Record and WaitOn take.
+// only Record and WaitOn take. New makes one: a nil or zero Source is ErrInvalid in
+// these two, and the other methods have nothing to do.
 type Source[S comparable] struct {
 	core   core
 	port   port[S]
@@ -23,13 +24,17 @@ type Source[S comparable] struct {
 type AnySource = Source[events.AnyStream]
 
 // New makes the source of fences of one device. It does not touch the device,
-// and starts nothing before somebody waits. Options out of range are ErrInvalid.
+// and starts nothing before somebody waits. Options out of range, a nil option and
+// a nil device are ErrInvalid.
 //
 // Where the backend can, events are made without a timestamp and such that a
 // blocked host wait sleeps; else they are ordinary ones.
 func New[E any, S comparable](api events.EventApi[E, S], opts ...Option) (*Source[S], error) {
 	cfg := defaults()
-	for _, o := range opts {
+	for i, o := range opts {
+		if o == nil {
+			return nil, fmt.Errorf("fence: %w: option %d is nil", events.ErrInvalid, i)
+		}
 		o.apply(&cfg)
 	}
 	if err := cfg.check(); err != nil {
@@ -43,8 +48,7 @@ func New[E any, S comparable](api events.EventApi[E, S], opts ...Option) (*Sourc
 	c := &s.core
 	c.config, c.where, c.turn = cfg, name(api), make(chan struct{}, 1)
 	if d.canQuery() {
-		c.rounds = d
-		c.waiter = newPoller(c)
+		c.rounds, c.waiter = d, newPoller(c)
 	} else {
 		c.waiter = &threads{core: c}
 	}
@@ -67,15 +71,18 @@ func name[E any, S comparable](api events.EventApi[E, S]) string {
 
 // Record records a fence on stream: it stands for all work queued there so far.
 // Like the recording of an event it does not wait, except while the stream's
-// queue is full.
+// queue is full, and for up to 1 ms when there are too many unfinished fences.
 //
 // There is a fence or an error, and nothing is left behind by an error. A
 // stream that is being captured into a graph is ErrCapturing: the capture goes
 // on unharmed, and the event that got into it is destroyed unasked. Too many
 // unfinished fences are ErrFull; see WithLimit.
+//
+// A record that finds no event free asks the device about a few fences that others
+// have dropped; see the package's documentation.
 func (s *Source[S]) Record(stream S) (*Fence, error) {
-	if s == nil {
-		return nil, nilSource("record")
+	if !s.made() {
+		return nil, notMade("record")
 	}
 	c := &s.core
 	l, f, err := s.open(stream)
@@ -84,6 +91,9 @@ func (s *Source[S]) Record(stream S) (*Fence, error) {
 	}
 	defer s.release(l)
 	ev, err := s.take(l)
+	if errors.Is(err, events.ErrFull) && s.port.made() >= c.config.limit {
+		err = fmt.Errorf("%w; wait for fences or close them, or raise WithLimit", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("fence record: %s, %v: %w", c.where, l, err)
 	}
@@ -120,8 +130,8 @@ func (s *Source[S]) Record(stream S) (*Fence, error) {
 // stream that is being captured is ErrCapturing in every case: a wait for work
 // outside would break the capture.
 func (s *Source[S]) WaitOn(f *Fence, stream S) error {
-	if s == nil {
-		return nilSource("stream wait")
+	if !s.made() {
+		return notMade("stream wait")
 	}
 	if !f.recorded() {
 		return notRecorded("stream wait")
@@ -184,7 +194,7 @@ func (s *Source[S]) waitOn(f *Fence, stream S) error {
 // and backends count them (events.Stats). Further calls return the result of
 // the first.
 func (s *Source[S]) Close() error {
-	if s == nil {
+	if !s.made() {
 		return nil
 	}
 	return s.core.close(s.port.drain)
@@ -192,7 +202,7 @@ func (s *Source[S]) Close() error {
 
 // String names the device.
 func (s *Source[S]) String() string {
-	if s == nil {
+	if !s.made() {
 		return "no fences"
 	}
 	return "fences of " + s.core.where
@@ -249,63 +259,9 @@ func (s *Source[S]) release(l *lane) {
 	s.core.mu.Unlock()
 }
 
-// take gets an event. Before the pool makes one more, events of fences that
-// nobody waited for are looked through: of this stream first, at the limit of
-// all.
-func (s *Source[S]) take(l *lane) (event, error) {
-	c := &s.core
-	c.mu.Lock()
-	c.inUse++
-	spare := s.port.made() - c.inUse
-	c.mu.Unlock()
-	if spare < 0 {
-		c.reap([]*lane{l}, 0)
-	}
-	ev, err := s.port.take()
-	if errors.Is(err, events.ErrFull) {
-		c.mu.Lock()
-		all := append([]*lane(nil), c.lanes...)
-		c.mu.Unlock()
-		if c.reap(all, longPause) {
-			ev, err = s.port.take()
-		}
-	}
-	if err != nil {
-		c.outOfUse()
-		if errors.Is(err, events.ErrFull) && s.port.made() >= c.config.limit {
-			err = fmt.Errorf("%w; wait for fences or close them, or raise WithLimit", err)
-		}
-	}
-	return ev, err
-}
+// made reports whether New made s.
+func (s *Source[S]) made() bool { return s != nil && s.port != nil }
 
-// reap polls lanes once for events that can be used again. If somebody else
-// polls, it waits at most so long for its turn. It reports whether it polled.
-func (c *core) reap(lanes []*lane, patience time.Duration) bool {
-	if c.rounds == nil {
-		return false
-	}
-	select {
-	case c.turn <- struct{}{}:
-	default:
-		if patience == 0 {
-			return false
-		}
-		late := time.NewTimer(patience)
-		defer late.Stop()
-		select {
-		case c.turn <- struct{}{}:
-		case <-late.C:
-			return false
-		}
-	}
-	var few [8]verdict
-	over := c.poll(lanes, false, few[:0])
-	<-c.turn
-	c.giveBack(over)
-	return true
-}
-
-func nilSource(what string) error {
-	return fmt.Errorf("fence %s: %w: nil Source", what, events.ErrInvalid)
+func notMade(what string) error {
+	return fmt.Errorf("fence %s: %w: a nil or zero Source; fence.New makes one", what, events.ErrInvalid)
 }

@@ -15,9 +15,9 @@ type Stats struct {
 	Threads int    // OS threads that wait inside the driver at this moment
 }
 
-// Stats gives the counters. It makes no call of the driver. A nil Source has none.
+// Stats gives the counters. It makes no call of the driver. A nil or zero Source has none.
 func (s *Source[S]) Stats() Stats {
-	if s == nil {
+	if !s.made() {
 		return Stats{}
 	}
 	c := &s.core

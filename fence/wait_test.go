@@ -88,6 +88,24 @@ func TestLongWaitIsPolledAThousandTimesASecond(t *testing.T) {
 	})
 }
 
+// A Done channel that nobody reads any longer costs polls until the fence is closed.
+func TestUnreadDoneChannelIsPolledUntilTheFenceIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dev, fences := device(t)
+		f := record(t, fences, hung(t, dev))
+		f.Done()
+		time.Sleep(10 * time.Second)
+		polls := dev.CallCount(mock.OpRoundQuery)
+		require.Less(t, polls, uint64(10_200), "each millisecond")
+		require.Greater(t, polls, uint64(9_900))
+		require.NoError(t, f.Close())
+		time.Sleep(2 * time.Millisecond)
+		polls = dev.CallCount(mock.OpRoundQuery)
+		time.Sleep(time.Hour)
+		require.Equal(t, polls, dev.CallCount(mock.OpRoundQuery))
+	})
+}
+
 // The result counts where both come at the same moment, whichever is first.
 func TestResultAndCancelAtTheSameMoment(t *testing.T) {
 	dev, fences := device(t, mock.Manual(), mock.Ideal())
@@ -218,6 +236,7 @@ func TestRefusedQueryEndsTheWaitsForItsFence(t *testing.T) {
 			t.Run(fmt.Sprint(op, code), func(t *testing.T) {
 				dev, fences := device(t)
 				bad, good := record(t, fences, hung(t, dev)), record(t, fences, stream(t, dev))
+				dev.ResetCalls() // a record may ask about other streams
 				dev.Script(mock.Fault{Op: op, Nth: 1, Code: code})
 				err := wait(bad)
 				require.ErrorContains(t, err, fmt.Sprintf("(%d)", code))

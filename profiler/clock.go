@@ -315,16 +315,22 @@ func (p *placer[E, S]) newEpoch(why string, when gap) {
 	p.anchors = p.anchors[:0]
 	p.epoch++
 	p.engine.count.contradictions.Add(1)
-	p.engine.cfg.log.Warn("the host's and the device's clock contradict each other; a new epoch begins",
-		zap.String("reason", why), zap.Uint32("epoch", p.epoch))
+	if p.epoch&(p.epoch-1) == 0 { // the first, the second, the fourth: not one a window
+		p.engine.cfg.log.Warn("the host's and the device's clock contradict each other; a new epoch begins",
+			zap.String("reason", why), zap.Uint32("epoch", p.epoch))
+	}
 }
+
+// errTorn is one value for all: on a device whose clock is no clock it is the answer
+// for every window.
+var errTorn = fmt.Errorf("profiler: %w: the device's clock and the host's were set apart while the window was open or unread", events.ErrBadReading)
 
 // torn reports whether a window lies, by the host's clock, where the clocks were set
 // apart. What its events say of its length is then worth nothing.
 func (p *placer[E, S]) torn(began, seen int64) error {
 	for _, g := range p.gaps {
 		if began < g.to && seen > g.from {
-			return fmt.Errorf("%w: the device's clock and the host's were set apart while the window was open or unread", events.ErrBadReading)
+			return errTorn
 		}
 	}
 	return nil

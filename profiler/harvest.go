@@ -266,7 +266,10 @@ func (h *harvest[E, S]) read(r *reached[E, S]) {
 	if fault := e.fault.Load(); fault != nil {
 		err = fault.err
 	}
-	e.settle(next.results, next.position, fmt.Errorf("profiler: reading window %d back: %w", next.span.ID, err))
+	if err != errTorn { //nolint:errorlint // our own value, and nothing to add to it
+		err = fmt.Errorf("profiler: reading window %d back: %w", next.span.ID, err)
+	}
+	e.settle(next.results, next.position, err)
 	e.changes.ring()
 }
 
@@ -312,7 +315,7 @@ func (h *harvest[E, S]) placeAll(all bool) {
 		at, bound, epoch, err := h.placer.place(w.placement)
 		if err != nil {
 			e.count.placing.Add(-1)
-			e.settle(w.results, w.position, fmt.Errorf("profiler: window %d: %w", w.span.ID, err))
+			e.settle(w.results, w.position, err)
 			continue
 		}
 		w.span.Start, w.span.Bound, w.span.Epoch = e.base.Add(time.Duration(at)), bound+e.slack, epoch

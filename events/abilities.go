@@ -149,8 +149,9 @@ const (
 // every call made with the wrapper, and StreamDestroy refuses it. Wrapping the
 // same handle twice gives equal values. Nothing in the background of this
 // module ever touches a wrapped stream. What the stream must be for its records to
-// carry times is the backend's to say (OpenCL: a queue with profiling, in order);
-// one that is not is an error of the calls made with it, not of the wrapping.
+// carry times is the backend's to say (OpenCL: a queue with profiling; on one
+// that is out of order a record is a barrier); one that is not is an error of the
+// calls made with it, not of the wrapping.
 type StreamWrapper[S comparable] interface {
 	WrapStream(handle uintptr) S
 }

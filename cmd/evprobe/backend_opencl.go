@@ -1,7 +1,11 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+
 	"example.com/devevents/cmd/evprobe/internal/probe"
+	"example.com/devevents/events"
 	"example.com/devevents/events/opencl"
 )
 
@@ -16,11 +20,11 @@ func openOpenCL(ordinal int) (*opened, error) {
 		u.Path = info.Library
 		return nil, u
 	}
+	d := info.Devices[ordinal]
 	dev, err := rt.Device(ordinal)
 	if err != nil {
-		return nil, err
+		return nil, cannotOpen(info.Library, d, err)
 	}
-	d := info.Devices[ordinal]
 	about := probe.About{
 		Library:     &probe.Library{API: "icd", Path: info.Library},
 		Device:      ordinal,
@@ -29,4 +33,21 @@ func openOpenCL(ordinal int) (*opened, error) {
 		DriverText:  d.Driver,
 	}
 	return device(dev, about, d.Identity, dev.Close), nil
+}
+
+// cannotOpen explains a device that is listed and refuses to be opened.
+func cannotOpen(library string, d opencl.DeviceInfo, err error) *events.UnavailableError {
+	u := &events.UnavailableError{
+		Backend: "opencl",
+		Cause:   events.CauseDriverError,
+		Detail:  err.Error(),
+		Advice:  "see what clinfo says as the same user, and whether another program has taken all of the device; or choose another device with -device",
+		Path:    library,
+	}
+	var refused *events.DriverError
+	if errors.As(err, &refused) {
+		u.Detail = fmt.Sprintf("device %d (%s) is listed, and opening it failed in %s", d.Ordinal, d.Name, refused.Op)
+		u.Code, u.CodeName = refused.Code, refused.Name
+	}
+	return u
 }

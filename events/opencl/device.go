@@ -15,8 +15,8 @@ import (
 // Device is one OpenCL device. It is a small value, safe for concurrent use, and
 // implements events.EventApi[Event, Stream] and the abilities Querier,
 // Stamper, Identifier, StreamWrapper, StatsReader, Gate and Scratch, and TimerReader where
-// the driver has it: ask with events.Ability. The zero Device is ErrUnavailable in
-// every call.
+// the driver has it: ask with events.Ability. The zero Device answers every call
+// that can fail with ErrUnavailable, but for Close, which has nothing to do.
 type Device struct{ *dev }
 
 var (
@@ -103,7 +103,7 @@ func (d *dev) try() error {
 
 // timed records once on an idle queue and reports whether the record has a time.
 func (d *dev) timed(q clapi.Queue) (bool, error) {
-	e, err := d.mark(q, d.context, true)
+	e, err := d.mark(held{queue: q, context: d.context}, true)
 	if err != nil {
 		return false, err
 	}
@@ -128,7 +128,7 @@ func (d *dev) timed(q clapi.Queue) (bool, error) {
 
 func (d *dev) createQueue() (clapi.Queue, error) {
 	modern := d.version >= v20 && d.api.Has(clapi.QueueWithProperties)
-	q, code := d.api.CreateQueue(d.context, d.id, modern)
+	q, code := d.api.CreateQueue(d.context, d.id, clapi.QueueProfiling, modern)
 	switch {
 	case code == clapi.Success:
 		return q, nil
@@ -198,7 +198,6 @@ func (d *dev) leave() {
 
 // dispose gives back what root guards, after the last call that uses it.
 func (d *dev) dispose() error {
-	d.scratch.settle(true)
 	d.fillMu.Lock()
 	targets := d.targets
 	d.targets = nil
@@ -217,16 +216,17 @@ func (d *dev) dispose() error {
 	for _, m := range targets {
 		drop("clReleaseMemObject", func() int32 { return d.api.ReleaseMem(m) })
 	}
-	d.scratch.dispose(d.api, drop)
+	d.scratch.dispose(d, drop)
 	drop("clReleaseContext", func() int32 { return d.api.ReleaseContext(d.context) })
 	return first
 }
 
-// Close gives back the device's context and what Scratch and fills keep. Streams
-// and events are their owners' and can still be destroyed, and closed gates be
-// opened; every other call is ErrClosed. It does not wait: a call in progress
-// keeps what it needs until it returns. It is idempotent. Runtime.Device opens
-// the device again.
+// Close gives back the device's context and what Scratch and fills keep, buffers
+// included. Streams and events are their owners' and can still be destroyed, and
+// closed gates be opened; any other call with valid arguments is ErrClosed, unless
+// the device had failed before. A spin that was not read before is ErrClosed too. It
+// does not wait: a call in progress keeps what it needs until it returns. It is
+// idempotent, and nil on the zero Device. Runtime.Device opens the device again.
 func (d *dev) Close() error {
 	if d == nil {
 		return nil
@@ -319,11 +319,11 @@ func (d Device) DeviceAndHostTimer() (device, host uint64, err error) {
 	if d.dev == nil {
 		return 0, 0, errNotOpen
 	}
-	if !d.timers {
-		return 0, 0, fmt.Errorf("%s: %w: clGetDeviceAndHostTimer (it came with version 2.1, and not every driver has it)", backend, events.ErrUnsupported)
-	}
 	if err := d.refusal(); err != nil {
 		return 0, 0, err
+	}
+	if !d.timers {
+		return 0, 0, fmt.Errorf("%s: %w: clGetDeviceAndHostTimer (it came with version 2.1, and not every driver has it)", backend, events.ErrUnsupported)
 	}
 	device, host, code := d.api.DeviceAndHostTimer(d.id)
 	if code != clapi.Success {

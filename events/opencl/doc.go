@@ -20,6 +20,9 @@
 // Device.StampsByFill says so. Such a record costs more, and a foreign context
 // that was recorded in stays alive until Close.
 //
+// A wrapped queue may be out of order. A record on it is a barrier, so that work
+// runs on the side of the record on which it was queued.
+//
 // # What it promises
 //
 // A handle that this package made never reaches the library without a reference
@@ -63,6 +66,8 @@
 // imports this package is linked dynamically also with CGO_ENABLED=0. It has been
 // run on PoCL 3.1 on an x86 CPU, on an NVIDIA H200 through NVIDIA's OpenCL 3.0 (driver
 // 580.159), and on an imitation in Go. On AMD's and Intel's drivers it has never run.
+// Records on out-of-order queues, and the timing inside ScratchSpin, have run on PoCL
+// and the imitation alone.
 //
 // All types are safe for concurrent use.
 package opencl

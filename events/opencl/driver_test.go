@@ -1,6 +1,7 @@
 package opencl
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,12 +26,16 @@ type driver struct {
 	unprofiled    map[clapi.Queue]bool
 	stamps        map[clapi.Event]uint64 // end times that are not those of the clock
 	optional      map[clapi.Optional]bool
-	legacyQueues  int // made with the function of OpenCL 1
+	legacyQueues  int                  // made with the function of OpenCL 1
+	reads         int                  // calls of ReadWords
+	overrun       func() time.Duration // by how much the next kernel takes longer than it was asked to
+	late          time.Duration        // by how much the end times of kernels are wrong
 
 	last     uintptr
 	queues   map[clapi.Queue]*imitatedQueue
 	events   map[clapi.Event]*command
-	kernels  map[clapi.Kernel]uint64
+	kernels  map[clapi.Kernel]arguments
+	words    map[place]*command // by where it wrote: the last kernel
 	contexts map[clapi.Context]clapi.Device
 }
 
@@ -47,17 +52,34 @@ type gadget struct {
 }
 
 type imitatedQueue struct {
-	context clapi.Context
-	device  clapi.Device
-	last    *command
-	pending []*command // not flushed
+	context    clapi.Context
+	device     clapi.Device
+	properties uint64
+	all        []*command
+	last       *command   // what the next command waits for: the last one in order, else the last barrier
+	pending    []*command // not flushed
+}
+
+// arguments are those of the spin kernel, whose timer ticks twice a nanosecond.
+type arguments struct {
+	out   place
+	ticks uint64
+}
+
+// place is a pair of words in a buffer.
+type place struct {
+	mem    clapi.Mem
+	offset int64
 }
 
 // command is what an event stands for.
 type command struct {
 	user    bool
+	kernel  bool
 	set     bool // of a user event
 	flushed bool
+	joins   bool // it waits for all before it in its queue
+	holds   bool // all behind it in its queue wait for it
 	after   []*command
 	queued  int64
 	length  int64
@@ -87,7 +109,8 @@ func newDriver() *driver {
 		last:       0x1000,
 		queues:     map[clapi.Queue]*imitatedQueue{},
 		events:     map[clapi.Event]*command{},
-		kernels:    map[clapi.Kernel]uint64{},
+		kernels:    map[clapi.Kernel]arguments{},
+		words:      map[place]*command{},
 		contexts:   map[clapi.Context]clapi.Device{},
 	}
 }
@@ -204,17 +227,17 @@ func (f *driver) CreateContext(d clapi.Device) (clapi.Context, int32) {
 
 func (f *driver) ReleaseContext(clapi.Context) int32 { return 0 }
 
-func (f *driver) CreateQueue(c clapi.Context, d clapi.Device, withProperties bool) (clapi.Queue, int32) {
+func (f *driver) CreateQueue(c clapi.Context, d clapi.Device, properties uint64, modern bool) (clapi.Queue, int32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if code := f.refused("CreateQueue"); code != 0 {
 		return 0, code
 	}
-	if !withProperties {
+	if !modern {
 		f.legacyQueues++
 	}
 	q := clapi.Queue(f.handle())
-	f.queues[q] = &imitatedQueue{context: c, device: d}
+	f.queues[q] = &imitatedQueue{context: c, device: d, properties: properties}
 	return q, 0
 }
 
@@ -239,6 +262,15 @@ func (f *driver) QueueDevice(q clapi.Queue) (clapi.Device, int32) {
 		return 0, clapi.InvalidCommandQueue
 	}
 	return f.queues[q].device, 0
+}
+
+func (f *driver) QueueProperties(q clapi.Queue) (uint64, int32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.queues[q] == nil {
+		return 0, clapi.InvalidCommandQueue
+	}
+	return f.queues[q].properties, f.refuse["QueueProperties"]
 }
 
 func (f *driver) Flush(q clapi.Queue) int32 {
@@ -267,31 +299,39 @@ func (f *driver) Finish(q clapi.Queue) int32 {
 	}
 	of := f.queues[q]
 	f.flush(of)
-	last := of.last
+	all := slices.Clone(of.all)
 	f.mu.Unlock()
-	if last != nil {
-		f.wait(last)
+	for _, c := range all {
+		f.wait(c)
 	}
 	return 0
 }
 
-// enqueue puts a command behind all others of a queue.
-func (f *driver) enqueue(method string, q clapi.Queue, length time.Duration, after ...clapi.Event) (clapi.Event, int32) {
+// enqueue puts a command behind what it has to wait for: in order, all others of
+// the queue; out of order, the last barrier and with joins all others too.
+func (f *driver) enqueue(method string, q clapi.Queue, c *command, after ...clapi.Event) (clapi.Event, int32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if code := f.refused(method); code != 0 {
 		return 0, code
 	}
 	of := f.queues[q]
-	c := &command{length: int64(length), refs: 1, timed: !f.untimed[method] && !f.unprofiled[q]}
-	if of.last != nil {
+	c.refs, c.timed = 1, !f.untimed[method] && !f.unprofiled[q]
+	of.all = slices.DeleteFunc(of.all, func(c *command) bool { return c.known && c.end <= f.now() })
+	ordered := of.properties&clapi.QueueOutOfOrder == 0
+	switch {
+	case c.joins && !ordered:
+		c.after = append(c.after, of.all...)
+	case of.last != nil:
 		c.after = append(c.after, of.last)
 	}
 	for _, e := range after {
 		c.after = append(c.after, f.events[e])
 	}
-	of.last = c
-	of.pending = append(of.pending, c)
+	if c.holds || ordered {
+		of.last = c
+	}
+	of.all, of.pending = append(of.all, c), append(of.pending, c)
 	e := clapi.Event(f.handle())
 	f.events[e] = c
 	return e, 0
@@ -343,21 +383,44 @@ func (f *driver) wait(c *command) int32 {
 	}
 }
 
-func (f *driver) Marker(q clapi.Queue) (clapi.Event, int32) { return f.enqueue("Marker", q, 0) }
+func (f *driver) Marker(q clapi.Queue, barrier bool) (clapi.Event, int32) {
+	return f.enqueue("Marker", q, &command{joins: true, holds: barrier})
+}
 
 func (f *driver) Barrier(q clapi.Queue, after clapi.Event) int32 {
-	return f.nameless(f.enqueue("Barrier", q, 0, after))
+	return f.nameless(f.enqueue("Barrier", q, &command{holds: true}, after))
 }
 
 func (f *driver) Fill(q clapi.Queue, _ clapi.Mem, _ byte, _ int64, after clapi.Event) (clapi.Event, int32) {
 	if after != 0 {
-		return f.enqueue("Fill", q, 0, after)
+		return f.enqueue("Fill", q, &command{}, after)
 	}
-	return f.enqueue("Fill", q, 0)
+	return f.enqueue("Fill", q, &command{})
 }
 
 func (f *driver) Copy(q clapi.Queue, _, _ clapi.Mem, _ int64) int32 {
-	return f.nameless(f.enqueue("Copy", q, 0))
+	return f.nameless(f.enqueue("Copy", q, &command{}))
+}
+
+// ReadWords gives what the kernels wrote that were last to write there.
+func (f *driver) ReadWords(q clapi.Queue, m clapi.Mem, offset int64, out []uint64, after []clapi.Event) int32 {
+	e, code := f.enqueue("ReadWords", q, &command{}, after...)
+	if code != 0 {
+		return code
+	}
+	f.Flush(q)
+	code = f.WaitEvent(e)
+	f.ReleaseEvent(e)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reads++
+	for i := 0; i < len(out); i += 2 {
+		out[i], out[i+1] = 0, 0
+		if c := f.words[place{m, offset + int64(8*i)}]; c != nil && c.known && c.status == clapi.Complete {
+			out[i], out[i+1] = 2*uint64(c.start), 2*uint64(c.end)
+		}
+	}
+	return code
 }
 
 // nameless is for commands whose event nobody asked for.
@@ -370,9 +433,19 @@ func (f *driver) nameless(e clapi.Event, code int32) int32 {
 
 func (f *driver) Task(q clapi.Queue, k clapi.Kernel) (clapi.Event, int32) {
 	f.mu.Lock()
-	ticks := f.kernels[k]
+	args := f.kernels[k]
+	c := &command{kernel: true, length: int64(args.ticks+1) / 2}
+	if f.overrun != nil {
+		c.length += int64(f.overrun())
+	}
 	f.mu.Unlock()
-	return f.enqueue("Task", q, time.Duration(ticks/2)) // two ticks a nanosecond
+	e, code := f.enqueue("Task", q, c)
+	if code == 0 {
+		f.mu.Lock()
+		f.words[args.out] = c
+		f.mu.Unlock()
+	}
+	return e, code
 }
 
 func (f *driver) CreateUserEvent(clapi.Context) (clapi.Event, int32) {
@@ -422,6 +495,8 @@ func (f *driver) EventTime(e clapi.Event, param uint32) (uint64, int32) {
 		return 0, 0
 	case param == clapi.ProfilingStart:
 		return f.offset + uint64(c.start), 0
+	case c.kernel:
+		return f.offset + uint64(c.end) + uint64(f.late), 0
 	}
 	return f.offset + uint64(c.end), 0
 }
@@ -475,10 +550,10 @@ func (f *driver) CreateKernel(clapi.Program, string) (clapi.Kernel, int32) {
 	return clapi.Kernel(f.handle()), f.refused("CreateKernel")
 }
 
-func (f *driver) SetArgs(k clapi.Kernel, word uint64, _ clapi.Mem) int32 {
+func (f *driver) SetArgs(k clapi.Kernel, m clapi.Mem, ticks, slot uint64) int32 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.kernels[k] = word
+	f.kernels[k] = arguments{place{m, int64(slot) * 16}, ticks}
 	return 0
 }
 

@@ -19,6 +19,10 @@ type Event struct{ e *event }
 type event struct {
 	dev *dev
 
+	// recording makes the record that was queued last the last record. Only
+	// records take it, for they may block on a full queue.
+	recording sync.Mutex
+
 	// mu guards what follows. It is held during calls that return at once, so
 	// that mark cannot be given back meanwhile; a call that may block takes a
 	// reference of its own instead.
@@ -120,6 +124,10 @@ const (
 	opStatus  = "clGetEventInfo"
 	opTime    = "clGetEventProfilingInfo"
 	opWait    = "clWaitForEvents"
+	opRead    = "clEnqueueReadBuffer"
+	opKernel  = "clEnqueueNDRangeKernel"
+
+	opQueueInfo = "clGetCommandQueueInfo"
 )
 
 // EventRecord implements events.EventApi.
@@ -127,13 +135,16 @@ func (d Device) EventRecord(event Event, stream Stream) error {
 	if err := event.check(d.dev, "event"); err != nil {
 		return err
 	}
+	e := event.e
+	e.recording.Lock()
+	defer e.recording.Unlock()
 	h, err := stream.hold(d.dev, opMarker)
 	if err != nil {
-		return event.e.replace(0, h, err)
+		return e.replace(0, h, err)
 	}
-	mark, err := event.e.queue(h)
+	mark, err := e.queue(h)
 	h.release()
-	return event.e.replace(mark, h, err)
+	return e.replace(mark, h, err)
 }
 
 // queue makes a record, unless the event is dead.
@@ -144,7 +155,7 @@ func (e *event) queue(h held) (clapi.Event, error) {
 	if dead {
 		return 0, destroyed(opMarker, "event")
 	}
-	return e.dev.mark(h.queue, h.context, h.own != nil)
+	return e.dev.mark(h, h.own != nil)
 }
 
 // replace makes mark the last record, and none if the record failed, so that a
@@ -166,41 +177,56 @@ func (e *event) replace(mark clapi.Event, h held, err error) error {
 }
 
 // mark queues a marker that carries a time behind all work so far, and sends it
-// off: a queue may otherwise keep it until somebody waits in the library.
-func (d *dev) mark(q clapi.Queue, context clapi.Context, ours bool) (clapi.Event, error) {
-	e, code := d.api.Marker(q)
+// off: a queue may otherwise keep it until somebody waits in the library. Out of
+// order it has to be a barrier, or work behind it might be done before it.
+func (d *dev) mark(h held, ours bool) (clapi.Event, error) {
+	e, code := d.api.Marker(h.queue, h.unordered)
 	if code != clapi.Success {
-		return 0, d.failed(opMarker, code, ours)
+		return 0, d.failed(opOfMark(h), code, ours)
 	}
 	if d.fills {
-		fill, err := d.fillAfter(q, context, e, ours)
+		fill, err := d.fillAfter(h, e, ours)
 		d.giveBack(e)
 		if err != nil {
 			return 0, err
 		}
 		e = fill
 	}
-	if code := d.api.Flush(q); code != clapi.Success {
+	if code := d.api.Flush(h.queue); code != clapi.Success {
 		d.giveBack(e)
 		return 0, d.failed(opFlush, code, ours)
 	}
 	return e, nil
 }
 
+func opOfMark(h held) string {
+	if h.unordered {
+		return opBarrier
+	}
+	return opMarker
+}
+
 // fillAfter queues a fill of one byte that waits for a marker. The marker is what
-// makes it wait for all work so far where the queue is out of order.
-func (d *dev) fillAfter(q clapi.Queue, context clapi.Context, marker clapi.Event, ours bool) (clapi.Event, error) {
+// makes it wait for all work so far where the queue is out of order, and there a
+// barrier makes all work behind it wait for the fill.
+func (d *dev) fillAfter(h held, marker clapi.Event, ours bool) (clapi.Event, error) {
 	if err := d.enter(); err != nil {
 		return 0, err
 	}
 	defer d.leave()
-	m, err := d.target(context)
+	m, err := d.target(h.context)
 	if err != nil {
 		return 0, err
 	}
-	e, code := d.api.Fill(q, m, 0, 1, marker)
+	e, code := d.api.Fill(h.queue, m, 0, 1, marker)
 	if code != clapi.Success {
 		return 0, d.failed(opFill, code, ours)
+	}
+	if h.unordered {
+		if code := d.api.Barrier(h.queue, e); code != clapi.Success {
+			d.giveBack(e)
+			return 0, d.failed(opBarrier, code, ours)
+		}
 	}
 	return e, nil
 }

@@ -1,6 +1,7 @@
 package opencl
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -254,4 +255,43 @@ func TestDestroyThatFailsIsReportedOrCounted(t *testing.T) {
 	require.ErrorContains(t, b.EventDestroy(e), "clReleaseEvent: CL_INVALID_EVENT (-58)")
 	b.driver.set(func() { delete(b.driver.refuse, "ReleaseEvent") })
 	require.Zero(t, b.EventStats().LiveEvents)
+}
+
+// Two goroutines record one event: the one whose marker was queued last is the
+// last record, whoever comes back first.
+func TestLastQueuedRecordIsTheLastRecord(t *testing.T) {
+	api := &slowMarker{API: newDriver(), queued: make(chan struct{}), hold: make(chan struct{})}
+	b := over(t, api)
+	t.Cleanup(func() { b.balanced(t) })
+	b.open(t)
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	s, e := b.stream(t), b.event(t)
+	api.slow.Store(true)
+	results := make(chan error, 2)
+	go func() { results <- b.EventRecord(e, s) }()
+	<-api.queued
+	go func() { results <- b.EventRecord(e, s) }()
+	time.Sleep(20 * time.Millisecond) // the second is done, or waits for its turn
+	close(api.hold)
+	require.NoError(t, <-results)
+	require.NoError(t, <-results)
+	require.Equal(t, api.last.Load(), uint64(e.Handle()))
+}
+
+// slowMarker keeps the caller of one marker until it is let go.
+type slowMarker struct {
+	clapi.API
+	slow         atomic.Bool
+	last         atomic.Uint64 // the marker that was queued last
+	queued, hold chan struct{}
+}
+
+func (m *slowMarker) Marker(q clapi.Queue, barrier bool) (clapi.Event, int32) {
+	e, code := m.API.Marker(q, barrier)
+	m.last.Store(uint64(e))
+	if m.slow.CompareAndSwap(true, false) {
+		close(m.queued)
+		<-m.hold
+	}
+	return e, code
 }

@@ -30,6 +30,9 @@ const (
 // GateClose implements events.Gate: a barrier that waits for a user event. There
 // is no bound on what may be queued behind it but the driver's own.
 func (d Device) GateClose(stream Stream, watchdog time.Duration) (events.GateHandle, error) {
+	if d.dev == nil {
+		return nil, errNotOpen
+	}
 	if watchdog <= 0 {
 		return nil, fmt.Errorf("%s: %w: a gate needs a watchdog, not %v", backend, events.ErrInvalid, watchdog)
 	}

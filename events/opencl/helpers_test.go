@@ -144,9 +144,14 @@ func (b *bench) shut(t testing.TB, s Stream) events.GateHandle {
 // foreignQueue is a queue in a context of its own, as another library makes it.
 func (b *bench) foreignQueue(t testing.TB) uintptr {
 	t.Helper()
+	return b.foreignQueueWith(t, clapi.QueueProfiling)
+}
+
+func (b *bench) foreignQueueWith(t testing.TB, properties uint64) uintptr {
+	t.Helper()
 	c, code := b.CreateContext(b.id)
 	require.Zero(t, code)
-	q, code := b.CreateQueue(c, b.id, false)
+	q, code := b.CreateQueue(c, b.id, properties, false)
 	require.Zero(t, code)
 	t.Cleanup(func() {
 		require.Zero(t, b.ReleaseQueue(q))

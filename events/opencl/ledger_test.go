@@ -137,9 +137,9 @@ func (l *ledger) ReleaseContext(c clapi.Context) int32 {
 	return l.API.ReleaseContext(c)
 }
 
-func (l *ledger) CreateQueue(c clapi.Context, d clapi.Device, withProperties bool) (clapi.Queue, int32) {
+func (l *ledger) CreateQueue(c clapi.Context, d clapi.Device, properties uint64, modern bool) (clapi.Queue, int32) {
 	defer l.use("CreateQueue", contextOf(c))()
-	q, code := l.API.CreateQueue(c, d, withProperties)
+	q, code := l.API.CreateQueue(c, d, properties, modern)
 	l.create("queue", uintptr(q), code)
 	return q, code
 }
@@ -159,9 +159,9 @@ func (l *ledger) Finish(q clapi.Queue) int32 {
 	return l.API.Finish(q)
 }
 
-func (l *ledger) Marker(q clapi.Queue) (clapi.Event, int32) {
+func (l *ledger) Marker(q clapi.Queue, barrier bool) (clapi.Event, int32) {
 	defer l.use("Marker", queueOf(q))()
-	e, code := l.API.Marker(q)
+	e, code := l.API.Marker(q, barrier)
 	l.create("event", uintptr(e), code)
 	return e, code
 }
@@ -185,6 +185,15 @@ func (l *ledger) Fill(q clapi.Queue, m clapi.Mem, value byte, bytes int64, after
 func (l *ledger) Copy(q clapi.Queue, dst, src clapi.Mem, bytes int64) int32 {
 	defer l.use("Copy", queueOf(q), memOf(dst), memOf(src))()
 	return l.API.Copy(q, dst, src, bytes)
+}
+
+func (l *ledger) ReadWords(q clapi.Queue, m clapi.Mem, offset int64, out []uint64, after []clapi.Event) int32 {
+	used := []entry{queueOf(q), memOf(m)}
+	for _, e := range after {
+		used = append(used, eventOf(e))
+	}
+	defer l.use("ReadWords", used...)()
+	return l.API.ReadWords(q, m, offset, out, after)
 }
 
 func (l *ledger) Task(q clapi.Queue, k clapi.Kernel) (clapi.Event, int32) {
@@ -260,9 +269,9 @@ func (l *ledger) CreateKernel(p clapi.Program, name string) (clapi.Kernel, int32
 	return k, code
 }
 
-func (l *ledger) SetArgs(k clapi.Kernel, word uint64, m clapi.Mem) int32 {
+func (l *ledger) SetArgs(k clapi.Kernel, m clapi.Mem, first, second uint64) int32 {
 	defer l.use("SetArgs", entry{"kernel", uintptr(k)}, memOf(m))()
-	return l.API.SetArgs(k, word, m)
+	return l.API.SetArgs(k, m, first, second)
 }
 
 func (l *ledger) ReleaseKernel(k clapi.Kernel) int32 {

@@ -27,7 +27,8 @@ type WithLibrary string
 func (p WithLibrary) apply(o *options) { o.library = string(p) }
 
 // Runtime is the loaded library with the devices of all its platforms. It is
-// never unloaded. Make it with Open.
+// never unloaded. Make it with Open; one that Open did not make, nil or zero, has no
+// devices, and asking it for one is ErrUnavailable.
 type Runtime struct {
 	api   clapi.API
 	info  Info
@@ -78,13 +79,15 @@ type DeviceInfo struct {
 // those that say they are not available; Info.Skipped names them.
 //
 // The error is an *events.UnavailableError: no loader (CauseLibraryMissing), a
-// loader without a driver (CauseDriverMissing, with
-// CL_PLATFORM_NOT_FOUND_KHR), and drivers without a device (CauseNoDevice) are
-// told apart.
+// loader without a driver (CauseDriverMissing), drivers without a device
+// (CauseNoDevice) and drivers that refuse to list theirs (CauseDriverError) are told
+// apart. A nil option is none.
 func Open(opts ...Option) (*Runtime, error) {
 	var o options
 	for _, option := range opts {
-		option.apply(&o)
+		if option != nil {
+			option.apply(&o)
+		}
 	}
 	var rt *Runtime
 	err := clapi.Open(o.library, func(api clapi.API) error {
@@ -133,7 +136,7 @@ type survey struct {
 	info    Info
 	slots   []*slot
 	old     bool  // something was left out because of its version
-	refusal int32 // the first code other than success that a platform gave for its devices
+	refusal int32 // what a platform answered in place of its devices, -1 only if none said worse
 }
 
 // enumerate lists what a library sees.
@@ -185,7 +188,9 @@ func (s *survey) platform(i int, p clapi.Platform) {
 	}
 	devices, code := s.api.Devices(p)
 	if code != clapi.Success {
-		s.refusal = cmp.Or(s.refusal, code)
+		if s.refusal == clapi.Success || s.refusal == clapi.DeviceNotFound {
+			s.refusal = code
+		}
 		s.skip(about.Name, fmt.Sprintf("it lists no devices: %s (%d)", codes[code], code))
 	}
 	for _, d := range devices {
@@ -266,9 +271,12 @@ func uuid(api clapi.API, d clapi.Device, kind events.DeviceKind) string {
 
 // noPlatform says what it means that a loader finds no platform.
 func noPlatform(path string, code int32) *events.UnavailableError {
-	u := &events.UnavailableError{Backend: backend, Path: path, Code: code, CodeName: codes[code]}
+	u := &events.UnavailableError{Backend: backend, Path: path}
+	if code != clapi.Success {
+		u.Code, u.CodeName = code, codes[code]
+	}
 	if code == clapi.Success || code == clapi.PlatformNotFound {
-		u.Cause, u.Code, u.CodeName = events.CauseDriverMissing, clapi.PlatformNotFound, codes[clapi.PlatformNotFound]
+		u.Cause = events.CauseDriverMissing
 		u.Detail = "the loader works and finds no platform: no driver is registered with it, or none that is can be loaded"
 		u.Advice = "install a driver (for a GPU the vendor's, for the CPU PoCL, package pocl-opencl-icd on Debian), and check that " +
 			"/etc/OpenCL/vendors names it, in the container too, and that OCL_ICD_VENDORS does not lead elsewhere"
@@ -285,13 +293,22 @@ func (s *survey) noDevice() *events.UnavailableError {
 	for _, p := range s.info.Platforms {
 		names = append(names, p.Name)
 	}
+	drivers := strings.Join(names, ", ")
 	u := &events.UnavailableError{
-		Backend: backend, Path: s.api.Path(), Code: s.refusal, CodeName: codes[s.refusal], Candidates: s.info.Skipped,
+		Backend: backend, Path: s.api.Path(), Candidates: s.info.Skipped,
 		Cause:  events.CauseNoDevice,
-		Detail: "there are drivers (" + strings.Join(names, ", ") + ") and no usable device",
+		Detail: "there are drivers (" + drivers + ") and no usable device",
 		Advice: "check that a device is present and visible to this process",
 	}
-	if s.old && s.refusal == 0 {
+	if s.refusal != clapi.Success {
+		u.Code, u.CodeName = s.refusal, codes[s.refusal]
+	}
+	switch {
+	case s.refusal != clapi.Success && s.refusal != clapi.DeviceNotFound:
+		u.Cause = events.CauseDriverError
+		u.Detail = "there is no usable device, and of the drivers (" + drivers + ") one refuses to list its devices"
+		u.Advice = "see what clinfo says as the same user, and whether this process may open the device's files"
+	case s.old && s.refusal == clapi.Success:
 		u.Cause, u.Advice = events.CauseDriverMissing, "install a newer driver"
 	}
 	return u
@@ -299,6 +316,9 @@ func (s *survey) noDevice() *events.UnavailableError {
 
 // Info says what was loaded and what it sees.
 func (rt *Runtime) Info() Info {
+	if rt == nil || rt.api == nil {
+		return Info{Backend: backend}
+	}
 	info := rt.info
 	info.Platforms = slices.Clone(info.Platforms)
 	info.Devices = slices.Clone(info.Devices)
@@ -307,12 +327,20 @@ func (rt *Runtime) Info() Info {
 }
 
 // DeviceCount is the number of devices, at least 1.
-func (rt *Runtime) DeviceCount() int { return len(rt.slots) }
+func (rt *Runtime) DeviceCount() int {
+	if rt == nil {
+		return 0
+	}
+	return len(rt.slots)
+}
 
 // Device opens the i-th device: a context is made on it, and one marker on an
 // idle queue shows whether markers carry times, which may take some milliseconds.
 // Asking twice gives the same device, until it is closed.
 func (rt *Runtime) Device(i int) (Device, error) {
+	if rt == nil || rt.api == nil {
+		return Device{}, errNoRuntime
+	}
 	if i < 0 || i >= len(rt.slots) {
 		return Device{}, fmt.Errorf("%s: %w: device %d of %d (counted from 0)", backend, events.ErrInvalid, i, len(rt.slots))
 	}
@@ -333,12 +361,15 @@ func (rt *Runtime) Device(i int) (Device, error) {
 // WrapStream. A queue of a sub-device, or of a device that Info does not list, is
 // ErrDeviceMismatch.
 func (rt *Runtime) DeviceOf(queue uintptr) (Device, error) {
+	if rt == nil || rt.api == nil {
+		return Device{}, errNoRuntime
+	}
 	if queue == 0 {
 		return Device{}, errNoQueue
 	}
 	id, code := rt.api.QueueDevice(clapi.Queue(queue))
 	if code != clapi.Success {
-		return Device{}, driverError("clGetCommandQueueInfo", code, kindOf(code))
+		return Device{}, driverError(opQueueInfo, code, kindOf(code))
 	}
 	i := slices.IndexFunc(rt.slots, func(s *slot) bool { return s.id == id })
 	if i < 0 {
@@ -351,3 +382,6 @@ var errNoQueue = fmt.Errorf("%s: %w: queue 0 (OpenCL has no default queue)", bac
 
 // errNotOpen answers every call on a zero Device.
 var errNotOpen = fmt.Errorf("%s: %w: this is a zero Device; get one from a Runtime", backend, events.ErrUnavailable)
+
+// errNoRuntime answers on a Runtime that Open did not make.
+var errNoRuntime = fmt.Errorf("%s: %w: this Runtime was not made by Open", backend, events.ErrUnavailable)

@@ -25,11 +25,17 @@ func TestMissingPlatformsAndDevicesAreToldApart(t *testing.T) {
 	}{
 		"no platform, by code": {func(f *driver) { f.platformsCode = clapi.PlatformNotFound }, events.CauseDriverMissing, clapi.PlatformNotFound,
 			[]string{"CL_PLATFORM_NOT_FOUND_KHR (-1001)", "/etc/OpenCL/vendors", "pocl-opencl-icd"}},
-		"no platform, by an empty list": {func(f *driver) { f.platforms = nil }, events.CauseDriverMissing, clapi.PlatformNotFound,
+		"no platform, by an empty list": {func(f *driver) { f.platforms = nil }, events.CauseDriverMissing, 0,
 			[]string{"finds no platform"}},
 		"platforms refused": {func(f *driver) { f.platformsCode = -6 }, events.CauseDriverError, -6, []string{"CL_OUT_OF_HOST_MEMORY (-6)"}},
 		"no device": {func(f *driver) { f.platforms[0].devices, f.platforms[0].code = nil, clapi.DeviceNotFound }, events.CauseNoDevice, clapi.DeviceNotFound,
 			[]string{"CL_DEVICE_NOT_FOUND (-1)", "Imitation"}},
+		"devices refused": {func(f *driver) { f.platforms[0].devices, f.platforms[0].code = nil, -6 }, events.CauseDriverError, -6,
+			[]string{"CL_OUT_OF_HOST_MEMORY (-6)", "Imitation"}},
+		"devices refused by one of several": {func(f *driver) {
+			f.platforms[0].devices, f.platforms[0].code = nil, clapi.DeviceNotFound
+			f.platforms = append(f.platforms, platform{name: "Broken", version: "OpenCL 3.0 x", code: -2}, platform{name: "Empty", version: "OpenCL 3.0 x"})
+		}, events.CauseDriverError, -2, []string{"CL_DEVICE_NOT_AVAILABLE (-2)", "Broken: it lists no devices: CL_DEVICE_NOT_AVAILABLE (-2)"}},
 		"no device that is available": {func(f *driver) {
 			f.platforms[0].devices = f.platforms[0].devices[:1]
 			f.platforms[0].devices[0].unavailable = true
@@ -49,6 +55,9 @@ func TestMissingPlatformsAndDevicesAreToldApart(t *testing.T) {
 			require.Equal(t, "imitation", u.Path)
 			for _, says := range c.says {
 				require.Contains(t, u.Error(), says)
+			}
+			if c.code == 0 {
+				require.NotRegexp(t, `\(-\d+\)`, u.Error(), "a code that nobody returned")
 			}
 		})
 	}
@@ -98,6 +107,28 @@ func alone(t *testing.T, env ...string) (inside bool) {
 	return false
 }
 
+// A program that ignored Open's error must not crash for it.
+func TestRuntimeThatWasNotOpenedHasNoDevices(t *testing.T) {
+	for name, rt := range map[string]*Runtime{"nil": nil, "zero": {}} {
+		t.Run(name, func(t *testing.T) {
+			require.Zero(t, rt.DeviceCount())
+			require.Equal(t, Info{Backend: "opencl"}, rt.Info())
+			_, byNumber := rt.Device(0)
+			_, byQueue := rt.DeviceOf(0x10)
+			require.ErrorIs(t, byNumber, events.ErrUnavailable)
+			require.ErrorIs(t, byQueue, events.ErrUnavailable)
+		})
+	}
+}
+
+// An option that a program left out is nil.
+func TestNilOptionIsNone(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "libOpenCL.so.1")
+	_, err := Open(nil, WithLibrary(missing), nil)
+	require.ErrorIs(t, err, events.ErrUnavailable)
+	require.ErrorContains(t, err, "libOpenCL.so.1")
+}
+
 func TestInstalledLoaderWithoutDriversSaysSo(t *testing.T) {
 	empty := t.TempDir()
 	if !alone(t, "OCL_ICD_VENDORS="+empty, "OPENCL_VENDOR_PATH="+empty, "OCL_ICD_FILENAMES=") {
@@ -110,7 +141,7 @@ func TestInstalledLoaderWithoutDriversSaysSo(t *testing.T) {
 	var u *events.UnavailableError
 	require.ErrorAs(t, err, &u)
 	require.Equal(t, events.CauseDriverMissing, u.Cause)
-	require.Equal(t, int32(clapi.PlatformNotFound), u.Code)
+	require.Contains(t, []int32{0, clapi.PlatformNotFound}, u.Code)
 	require.NotEmpty(t, u.Path, "the loader was there")
 }
 
@@ -221,11 +252,13 @@ func TestZeroDeviceIsAnErrorEverywhere(t *testing.T) {
 	_, asked := d.EventQuery(e)
 	_, elapsed := d.EventElapsed(e, e)
 	_, gate := d.GateClose(s, 1)
+	_, noGate := d.GateClose(s, 0)
 	_, alloc := d.ScratchAlloc(1)
 	_, spin := d.ScratchSpin(1, s)
+	_, noSpin := d.ScratchSpin(-1, s)
 	_, _, timer := d.DeviceAndHostTimer()
 	for _, err := range []error{
-		created, stream, asked, elapsed, gate, alloc, spin, timer,
+		created, stream, asked, elapsed, gate, noGate, alloc, spin, noSpin, timer,
 		d.EventRecord(e, s), d.EventWait(e), d.EventDestroy(e), d.StreamWaitEvent(s, e), d.StreamSynchronize(s), d.StreamDestroy(s),
 		d.ScratchFree(events.Buffer{}), d.ScratchMemset(events.Buffer{}, 0, 1, s), d.ScratchCopy(events.Buffer{}, events.Buffer{}, 1, s),
 	} {

@@ -59,9 +59,10 @@ func destroyed(op, what string) error {
 
 // held is a queue that one call is using, with the context that it lies in.
 type held struct {
-	own     *queue
-	queue   clapi.Queue
-	context clapi.Context
+	own       *queue
+	queue     clapi.Queue
+	context   clapi.Context
+	unordered bool // work on it starts when it likes, unless a barrier or a wait holds it
 }
 
 // hold makes a stream usable until release, and refuses one that is not.
@@ -82,8 +83,8 @@ func (s Stream) hold(d *dev, op string) (held, error) {
 	return held{own: s.own, queue: s.handle, context: d.context}, nil
 }
 
-// holdWrapped asks a foreign queue where it belongs, each time: the handle may
-// stand for another queue by now, and two questions cost little beside a record.
+// holdWrapped asks a foreign queue what it is, each time: the handle may stand
+// for another queue by now, and the questions cost little beside a record.
 func (s Stream) holdWrapped(d *dev) (held, error) {
 	if err := d.refusal(); err != nil {
 		return held{}, err
@@ -93,7 +94,7 @@ func (s Stream) holdWrapped(d *dev) (held, error) {
 	}
 	id, code := d.api.QueueDevice(s.handle)
 	if code != clapi.Success {
-		return held{}, d.failed("clGetCommandQueueInfo", code, false)
+		return held{}, d.failed(opQueueInfo, code, false)
 	}
 	if id != d.id {
 		return held{}, fmt.Errorf("%s: %w: the wrapped queue is not of device %d; Runtime.DeviceOf gives the one that it is of",
@@ -101,9 +102,13 @@ func (s Stream) holdWrapped(d *dev) (held, error) {
 	}
 	context, code := d.api.QueueContext(s.handle)
 	if code != clapi.Success {
-		return held{}, d.failed("clGetCommandQueueInfo", code, false)
+		return held{}, d.failed(opQueueInfo, code, false)
 	}
-	return held{queue: s.handle, context: context}, nil
+	properties, code := d.api.QueueProperties(s.handle)
+	if code != clapi.Success {
+		return held{}, d.failed(opQueueInfo, code, false)
+	}
+	return held{queue: s.handle, context: context, unordered: properties&clapi.QueueOutOfOrder != 0}, nil
 }
 
 func (h held) release() {
@@ -170,7 +175,9 @@ func (d Device) StreamDestroy(stream Stream) error {
 // device, in any context; Runtime.DeviceOf finds the device of a queue. The queue
 // is not retained. Where it was made without CL_QUEUE_PROFILING_ENABLE, events
 // recorded on it carry no times: EventElapsed is ErrTimingDisabled. It may be out
-// of order: a record waits for all that was queued before.
+// of order: there a record is a barrier, which waits for all that was queued before
+// and holds back all that is queued after, so that the span between two records is
+// that of the work between them. That makes records cost overlap.
 func (d Device) WrapStream(handle uintptr) Stream {
 	return Stream{dev: d.dev, handle: clapi.Queue(handle)}
 }

@@ -145,8 +145,8 @@ type markersWithoutTimes struct {
 	markers map[clapi.Event]bool // a test uses it from one goroutine
 }
 
-func (m *markersWithoutTimes) Marker(q clapi.Queue) (clapi.Event, int32) {
-	e, code := m.API.Marker(q)
+func (m *markersWithoutTimes) Marker(q clapi.Queue, barrier bool) (clapi.Event, int32) {
+	e, code := m.API.Marker(q, barrier)
 	m.markers[e] = true
 	return e, code
 }
@@ -161,4 +161,52 @@ func (m *markersWithoutTimes) EventTime(e clapi.Event, param uint32) (uint64, in
 		return 0, clapi.ProfilingInfoNotAvailable
 	}
 	return m.API.EventTime(e, param)
+}
+
+// Out of order, a marker holds nothing back: work behind a record ran before it,
+// and the span read shorter than the work in it.
+func TestRecordsHoldOnQueuesOutOfOrder(t *testing.T) {
+	everywhere(t, recordsOutOfOrder)
+	t.Run("imitated, by fills", func(t *testing.T) {
+		recordsOutOfOrder(t, imitated(t, func(f *driver) { f.untimed["Marker"] = true }))
+	})
+	t.Run("installed, by fills", func(t *testing.T) {
+		b := over(t, &markersWithoutTimes{API: library(t).api, markers: map[clapi.Event]bool{}})
+		t.Cleanup(func() { b.balanced(t) })
+		b.open(t)
+		t.Cleanup(func() { require.NoError(t, b.Close()) })
+		recordsOutOfOrder(t, b)
+	})
+}
+
+func recordsOutOfOrder(t *testing.T, b *bench) {
+	q, code := b.CreateQueue(b.context, b.id, clapi.QueueProfiling|clapi.QueueOutOfOrder, false)
+	if code == -35 {
+		t.Skip("the driver has no queues out of order: CL_INVALID_QUEUE_PROPERTIES")
+	}
+	require.Zero(t, code)
+	t.Cleanup(func() { require.Zero(t, b.ReleaseQueue(q)) })
+	s := b.WrapStream(uintptr(q))
+	b.spun(t, b.stream(t), time.Microsecond)
+	const long, short = 50 * time.Millisecond, 20 * time.Millisecond
+	first := b.recorded(t, s)
+	_, err := b.ScratchSpin(long, s)
+	require.NoError(t, err)
+	middle := b.recorded(t, s)
+	_, err = b.ScratchSpin(short, s)
+	require.NoError(t, err)
+	last := b.recorded(t, s)
+	b.mustWait(t, last)
+	before, err := b.EventElapsed(first, middle)
+	require.NoError(t, err)
+	behind, err := b.EventElapsed(middle, last)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, before, long-long/100)
+	require.GreaterOrEqual(t, behind, short-short/100)
+}
+
+func TestQueueThatDoesNotSayItsOrderIsRefused(t *testing.T) {
+	b := imitated(t, func(f *driver) { f.refuse["QueueProperties"] = clapi.OutOfResources })
+	err := b.EventRecord(b.event(t), b.WrapStream(b.foreignQueue(t)))
+	require.ErrorContains(t, err, "clGetCommandQueueInfo: CL_OUT_OF_RESOURCES (-5)")
 }

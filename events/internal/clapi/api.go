@@ -46,22 +46,27 @@ type API interface {
 	CreateContext(d Device) (Context, int32)
 	ReleaseContext(c Context) int32
 
-	// CreateQueue makes an in-order profiling queue. withProperties uses the
+	// CreateQueue makes a queue with bits of QueueProperties. modern uses the
 	// function of version 2.0, for which the caller has checked the platform.
-	CreateQueue(c Context, d Device, withProperties bool) (Queue, int32)
+	CreateQueue(c Context, d Device, properties uint64, modern bool) (Queue, int32)
 	ReleaseQueue(q Queue) int32
 	QueueContext(q Queue) (Context, int32)
 	QueueDevice(q Queue) (Device, int32)
+	QueueProperties(q Queue) (uint64, int32)
 	Flush(q Queue) int32
 	Finish(q Queue) int32
 
-	// Marker queues a marker behind all that was queued before.
-	Marker(q Queue) (Event, int32)
+	// Marker queues a marker behind all that was queued before. As a barrier it
+	// also holds back what is queued after it, which in order everything is.
+	Marker(q Queue, barrier bool) (Event, int32)
 	// Barrier makes later work wait for an event.
 	Barrier(q Queue, after Event) int32
 	// Fill writes bytes of one value. With after it waits for that event too.
 	Fill(q Queue, m Mem, value byte, bytes int64, after Event) (Event, int32)
 	Copy(q Queue, dst, src Mem, bytes int64) int32
+	// ReadWords waits for some events, and blocks until it has filled out from
+	// so many bytes into a buffer.
+	ReadWords(q Queue, m Mem, offset int64, out []uint64, after []Event) int32
 	// Task runs a kernel once.
 	Task(q Queue, k Kernel) (Event, int32)
 
@@ -81,8 +86,8 @@ type API interface {
 	BuildLog(p Program, d Device) string
 	ReleaseProgram(p Program) int32
 	CreateKernel(p Program, name string) (Kernel, int32)
-	// SetArgs sets argument 0 to a word and argument 1 to a buffer.
-	SetArgs(k Kernel, word uint64, m Mem) int32
+	// SetArgs sets argument 0 to a buffer, and 1 and 2 to words.
+	SetArgs(k Kernel, m Mem, first, second uint64) int32
 	ReleaseKernel(k Kernel) int32
 }
 
@@ -109,7 +114,6 @@ const (
 	InvalidDevice             = -33
 	InvalidContext            = -34
 	InvalidCommandQueue       = -36
-	InvalidOperation          = -59
 	PlatformNotFound          = -1001
 
 	// The execution status of a command that is done; above it one that is
@@ -134,6 +138,10 @@ const (
 	TypeCPU         = 1 << 1
 	TypeGPU         = 1 << 2
 	TypeAccelerator = 1 << 3
+
+	// Bits of a queue's properties.
+	QueueOutOfOrder = 1 << 0
+	QueueProfiling  = 1 << 1
 
 	// Times of an event, in nanoseconds.
 	ProfilingStart = 0x1282

@@ -61,7 +61,7 @@ func newFixture(t *testing.T) *fixture {
 	f.device = devices[0]
 	f.context, code = f.CreateContext(f.device)
 	ok(t, code)
-	f.queue, code = f.CreateQueue(f.context, f.device, false)
+	f.queue, code = f.CreateQueue(f.context, f.device, QueueProfiling, false)
 	ok(t, code)
 	t.Cleanup(func() {
 		ok(t, f.ReleaseQueue(f.queue))
@@ -79,7 +79,7 @@ func ok(t *testing.T, code int32) {
 // goroutine has the smallest stack.
 func TestResultsSurviveAGrowingStack(t *testing.T) {
 	f := newFixture(t)
-	e, code := f.Marker(f.queue)
+	e, code := f.Marker(f.queue, false)
 	ok(t, code)
 	ok(t, f.WaitEvent(e))
 	want, code := f.EventTime(e, ProfilingEnd)
@@ -121,10 +121,13 @@ func TestEveryCallReachesItsFunction(t *testing.T) {
 	d, code := f.QueueDevice(f.queue)
 	ok(t, code)
 	require.Equal(t, f.device, d)
+	properties, code := f.QueueProperties(f.queue)
+	ok(t, code)
+	require.EqualValues(t, QueueProfiling, properties)
 	if f.Has(QueueWithProperties) {
-		q, code := f.CreateQueue(f.context, f.device, true)
+		q, code := f.CreateQueue(f.context, f.device, QueueProfiling, true)
 		ok(t, code)
-		e, code := f.Marker(q)
+		e, code := f.Marker(q, true)
 		ok(t, code)
 		ok(t, f.WaitEvent(e))
 		_, code = f.EventTime(e, ProfilingEnd)
@@ -139,7 +142,7 @@ func TestEveryCallReachesItsFunction(t *testing.T) {
 			require.NotZero(t, device)
 			require.NotZero(t, host)
 		} else {
-			require.Equal(t, int32(InvalidOperation), code)
+			require.Equal(t, int32(-59), code, "CL_INVALID_OPERATION")
 		}
 	}
 
@@ -179,7 +182,7 @@ func TestEveryCallReachesItsFunction(t *testing.T) {
 
 func TestKernelsRun(t *testing.T) {
 	f := newFixture(t)
-	const source = "__kernel void store(ulong word, __global ulong *out) { *out = word; }"
+	const source = "__kernel void store(__global ulong *out, ulong a, ulong b) { out[2] = a; out[3] = b; }"
 	p, code := f.CreateProgram(f.context, source)
 	ok(t, code)
 	if code := f.BuildProgram(p, f.device, "-DUNUSED=1"); code != Success {
@@ -188,12 +191,17 @@ func TestKernelsRun(t *testing.T) {
 	}
 	k, code := f.CreateKernel(p, "store")
 	ok(t, code)
-	m, code := f.CreateBuffer(f.context, 8)
+	m, code := f.CreateBuffer(f.context, 32)
 	ok(t, code)
-	ok(t, f.SetArgs(k, 5, m))
+	ok(t, f.SetArgs(k, m, 5, 1<<63))
 	e, code := f.Task(f.queue, k)
 	ok(t, code)
-	ok(t, f.WaitEvent(e))
+	reader, code := f.CreateQueue(f.context, f.device, QueueProfiling, false)
+	ok(t, code)
+	words := make([]uint64, 2)
+	ok(t, f.ReadWords(reader, m, 16, words, []Event{e, e}))
+	require.Equal(t, []uint64{5, 1 << 63}, words)
+	ok(t, f.ReleaseQueue(reader))
 	ok(t, f.ReleaseEvent(e))
 	_, code = f.CreateKernel(p, "nothing")
 	require.NotEqual(t, int32(Success), code)
@@ -208,26 +216,60 @@ func TestKernelsRun(t *testing.T) {
 	ok(t, f.ReleaseProgram(bad))
 }
 
-func TestLibraryWithoutTheFunctionsSaysWhich(t *testing.T) {
+// system is a library that is in every glibc process, and no OpenCL.
+func system(t *testing.T, name string) string {
+	t.Helper()
 	if runtime.GOOS != "linux" {
-		t.Skip("looks for libm where Linux has it")
+		t.Skip("looks for " + name + " where Linux has it")
 	}
-	var libm string
-	for _, pattern := range []string{"/lib/*/libm.so.6", "/lib64/libm.so.6", "/usr/lib/libm.so.6"} {
-		if found, _ := filepath.Glob(pattern); len(found) > 0 {
-			libm = found[0]
-			break
+	for _, pattern := range []string{"/lib/*/", "/lib64/", "/usr/lib/"} {
+		if found, _ := filepath.Glob(pattern + name); len(found) > 0 {
+			return found[0]
 		}
 	}
-	if libm == "" {
-		t.Skip("there is no libm where it usually lies")
-	}
-	err := Open(libm, func(API) error { return errors.New("must not be asked") })
+	t.Skip("there is no " + name + " where it usually lies")
+	return ""
+}
+
+func refusedLibrary(t *testing.T, override string) *events.UnavailableError {
+	t.Helper()
+	err := Open(override, func(API) error { return errors.New("must not be asked") })
 	var u *events.UnavailableError
 	require.ErrorAs(t, err, &u)
 	require.Equal(t, events.CauseSymbolMissing, u.Cause)
-	require.ErrorContains(t, err, "clEnqueueMarkerWithWaitList")
-	require.NotContains(t, err.Error(), "clGetDeviceAndHostTimer", "what is optional is not missed")
+	return u
+}
+
+// A name from the start and how many more there are is enough to see that a
+// library is another one.
+func TestLibraryWithoutTheFunctionsSaysWhich(t *testing.T) {
+	u := refusedLibrary(t, system(t, "libm.so.6"))
+	require.Contains(t, u.Detail, " lacks clGetPlatformIDs, clGetPlatformInfo, clGetDeviceIDs and ")
+	require.Equal(t, 3, strings.Count(u.Detail, " cl"), "%s", u.Detail)
+	require.NotContains(t, u.Error(), Env, "it has no say beside a path that the program gives")
+}
+
+func TestAdviceDoesNotSetWhatIsSet(t *testing.T) {
+	loader := library(t).Path()
+	t.Setenv(Env, system(t, "libm.so.6"))
+	u := refusedLibrary(t, "")
+	require.NotContains(t, u.Advice, "or set "+Env)
+	require.Contains(t, u.Advice, "unset "+Env)
+
+	t.Setenv(Env, loader)
+	err := Open("", func(API) error {
+		return &events.UnavailableError{Backend: "opencl", Cause: events.CauseDriverMissing, Advice: "install a driver"}
+	})
+	require.ErrorAs(t, err, &u)
+	require.NotContains(t, u.Advice, "or set "+Env)
+	require.Contains(t, u.Advice, "install a driver, or unset "+Env)
+}
+
+// A driver's file lies beside the loader's, and has other functions.
+func TestDriverIsNoLoader(t *testing.T) {
+	u := refusedLibrary(t, system(t, "libpocl.so.2"))
+	require.Contains(t, u.Detail, "is a driver")
+	require.Contains(t, u.Advice, "name the loader, libOpenCL.so.1")
 }
 
 func TestLibrariesAreLookedForByPlatform(t *testing.T) {

@@ -138,19 +138,17 @@ func (l *Lib) CreateContext(d Device) (Context, int32) {
 // ReleaseContext implements API.
 func (l *Lib) ReleaseContext(c Context) int32 { return code(call(l.fn[opReleaseContext], uintptr(c))) }
 
+const queueProperties = 0x1093
+
 // CreateQueue implements API.
-func (l *Lib) CreateQueue(c Context, d Device, withProperties bool) (Queue, int32) {
-	const (
-		properties = 0x1093 // CL_QUEUE_PROPERTIES
-		profiling  = 1 << 1 // CL_QUEUE_PROFILING_ENABLE
-	)
+func (l *Lib) CreateQueue(c Context, d Device, properties uint64, modern bool) (Queue, int32) {
 	f := newFrame()
 	defer f.drop()
-	if !withProperties {
-		h := call(l.fn[opCreateQueue], uintptr(c), uintptr(d), profiling, f.addr(0))
+	if !modern {
+		h := call(l.fn[opCreateQueue], uintptr(c), uintptr(d), uintptr(properties), f.addr(0))
 		return Queue(h), f.int32(0)
 	}
-	f.word[1], f.word[2] = properties, profiling // ended by the zero in word 3
+	f.word[1], f.word[2] = queueProperties, properties // ended by the zero in word 3
 	h := call(l.fn[opCreateQueueWithProperties], uintptr(c), uintptr(d), f.addr(1), f.addr(0))
 	return Queue(h), f.int32(0)
 }
@@ -160,22 +158,25 @@ func (l *Lib) ReleaseQueue(q Queue) int32 { return code(call(l.fn[opReleaseQueue
 
 // QueueContext implements API.
 func (l *Lib) QueueContext(q Queue) (Context, int32) {
-	h, c := l.queueHandle(q, 0x1090)
-	return Context(h), c
+	w, c := l.queueWord(q, 0x1090)
+	return Context(w), c
 }
 
 // QueueDevice implements API.
 func (l *Lib) QueueDevice(q Queue) (Device, int32) {
-	h, c := l.queueHandle(q, 0x1091)
-	return Device(h), c
+	w, c := l.queueWord(q, 0x1091)
+	return Device(w), c
 }
 
-func (l *Lib) queueHandle(q Queue, param uintptr) (uintptr, int32) {
+// QueueProperties implements API.
+func (l *Lib) QueueProperties(q Queue) (uint64, int32) { return l.queueWord(q, queueProperties) }
+
+func (l *Lib) queueWord(q Queue, param uintptr) (uint64, int32) {
 	f := newFrame()
 	c := code(call(l.fn[opQueueInfo], uintptr(q), param, 8, f.addr(0), 0))
-	h := f.handle(0)
+	w := f.word[0]
 	f.drop()
-	return h, c
+	return w, c
 }
 
 // Flush implements API.
@@ -185,9 +186,13 @@ func (l *Lib) Flush(q Queue) int32 { return code(call(l.fn[opFlush], uintptr(q))
 func (l *Lib) Finish(q Queue) int32 { return code(call(l.fn[opFinish], uintptr(q))) }
 
 // Marker implements API.
-func (l *Lib) Marker(q Queue) (Event, int32) {
+func (l *Lib) Marker(q Queue, barrier bool) (Event, int32) {
+	op := opMarker
+	if barrier {
+		op = opBarrier
+	}
 	f := newFrame()
-	c := code(call(l.fn[opMarker], uintptr(q), 0, 0, f.addr(0)))
+	c := code(call(l.fn[op], uintptr(q), 0, 0, f.addr(0)))
 	e := Event(f.handle(0))
 	f.drop()
 	return e, c
@@ -220,6 +225,14 @@ func (l *Lib) Fill(q Queue, m Mem, value byte, bytes int64, after Event) (Event,
 // Copy implements API.
 func (l *Lib) Copy(q Queue, dst, src Mem, bytes int64) int32 {
 	return code(call(l.fn[opCopy], uintptr(q), uintptr(src), uintptr(dst), 0, 0, uintptr(bytes), 0, 0, 0))
+}
+
+// ReadWords implements API.
+func (l *Lib) ReadWords(q Queue, m Mem, offset int64, out []uint64, after []Event) int32 {
+	f := newFrame()
+	defer f.drop()
+	const blocking = 1
+	return code(call(l.fn[opRead], uintptr(q), uintptr(m), blocking, uintptr(offset), uintptr(8*len(out)), f.words(out), uintptr(len(after)), f.events(after), 0))
 }
 
 // Task implements API.
@@ -336,11 +349,11 @@ func (l *Lib) CreateKernel(p Program, name string) (Kernel, int32) {
 }
 
 // SetArgs implements API.
-func (l *Lib) SetArgs(k Kernel, word uint64, m Mem) int32 {
+func (l *Lib) SetArgs(k Kernel, m Mem, first, second uint64) int32 {
 	f := newFrame()
 	defer f.drop()
-	f.word[0], f.word[1] = word, uint64(m)
-	for i := range uintptr(2) {
+	f.word[0], f.word[1], f.word[2] = uint64(m), first, second
+	for i := range uintptr(3) {
 		if c := code(call(l.fn[opSetArg], uintptr(k), i, 8, f.addr(int(i)))); c != Success {
 			return c
 		}

@@ -35,7 +35,7 @@ func code(r uintptr) int32 { return int32(r) }
 // reached only through the frame until drop, so it stays alive.
 type frame struct {
 	word [6]uint64
-	keep unsafe.Pointer
+	keep [2]unsafe.Pointer
 }
 
 var frames = sync.Pool{New: func() any { return new(frame) }}
@@ -47,7 +47,7 @@ func newFrame() *frame {
 }
 
 func (f *frame) drop() {
-	f.keep = nil
+	f.keep = [2]unsafe.Pointer{}
 	frames.Put(f)
 }
 
@@ -65,13 +65,18 @@ func (f *frame) setByte(i int, v byte) { *(*byte)(unsafe.Pointer(&f.word[i])) = 
 
 // bytes lends C a slice for the call. Keeping its pointer in the frame is also
 // what forces it onto the heap.
-func (f *frame) bytes(b []byte) uintptr {
-	f.keep = unsafe.Pointer(unsafe.SliceData(b))
-	return uintptr(f.keep)
-}
+func (f *frame) bytes(b []byte) uintptr { return f.lend(0, unsafe.Pointer(unsafe.SliceData(b))) }
 
 // handles is bytes for a list that C fills with handles.
-func (f *frame) handles(h []uintptr) uintptr {
-	f.keep = unsafe.Pointer(unsafe.SliceData(h))
-	return uintptr(f.keep)
+func (f *frame) handles(h []uintptr) uintptr { return f.lend(0, unsafe.Pointer(unsafe.SliceData(h))) }
+
+// words is bytes for a list that C fills with words.
+func (f *frame) words(w []uint64) uintptr { return f.lend(0, unsafe.Pointer(unsafe.SliceData(w))) }
+
+// events is bytes for a list of events, beside another slice.
+func (f *frame) events(e []Event) uintptr { return f.lend(1, unsafe.Pointer(unsafe.SliceData(e))) }
+
+func (f *frame) lend(i int, p unsafe.Pointer) uintptr {
+	f.keep[i] = p
+	return uintptr(p)
 }

@@ -2,6 +2,8 @@ package clapi
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"runtime"
 	"strings"
 
@@ -30,6 +32,7 @@ const (
 	opBarrier
 	opFill
 	opCopy
+	opRead
 	opKernel
 	opCreateUserEvent
 	opSetUserEvent
@@ -72,6 +75,7 @@ func names() [opCount]string {
 		opBarrier:         "clEnqueueBarrierWithWaitList",
 		opFill:            "clEnqueueFillBuffer",
 		opCopy:            "clEnqueueCopyBuffer",
+		opRead:            "clEnqueueReadBuffer",
 		opKernel:          "clEnqueueNDRangeKernel",
 		opCreateUserEvent: "clCreateUserEvent",
 		opSetUserEvent:    "clSetUserEventStatus",
@@ -101,25 +105,29 @@ func names() [opCount]string {
 // that has all functions; after a refusal the next candidate is tried. The error
 // is an *events.UnavailableError.
 func Open(override string, accept func(API) error) error {
+	env := Env
+	if override != "" {
+		env = "" // it has no say, so no error may point to it
+	}
+	byEnv := env != "" && os.Getenv(env) != ""
 	_, err := dl.Open(dl.Spec{
 		Backend:  "opencl",
 		Names:    fileNames(runtime.GOOS),
 		Stem:     stem(runtime.GOOS),
 		Override: override,
-		Env:      Env,
+		Env:      env,
 		Dirs:     dirs(runtime.GOOS, runtime.GOARCH),
 		Accept: func(candidate *dl.Library) error {
 			l := &Lib{library: candidate}
 			if missing := l.resolve(); len(missing) > 0 {
-				return &events.UnavailableError{
-					Backend: "opencl",
-					Cause:   events.CauseSymbolMissing,
-					Detail:  candidate.Path() + " lacks " + strings.Join(missing, ", "),
-					Advice:  "use a loader for OpenCL 1.2 or later, or name one with " + Env,
-					Path:    candidate.Path(),
-				}
+				return lacking(candidate, missing, byEnv)
 			}
-			return accept(l)
+			err := accept(l)
+			var u *events.UnavailableError
+			if byEnv && errors.As(err, &u) {
+				u.Advice += unsetEnv
+			}
+			return err
 		},
 	})
 	var u *events.UnavailableError
@@ -128,6 +136,35 @@ func Open(override string, accept func(API) error) error {
 	}
 	return err
 }
+
+// lacking says what a library without the functions is, as far as it shows.
+func lacking(library *dl.Library, missing []string, byEnv bool) *events.UnavailableError {
+	u := &events.UnavailableError{
+		Backend: "opencl",
+		Cause:   events.CauseSymbolMissing,
+		Path:    library.Path(),
+		Advice:  "use a loader for OpenCL 1.2 or later",
+	}
+	const shown = 3
+	more := len(missing) - shown
+	exports := func(name string) bool { return library.Lookup(name) != 0 }
+	switch {
+	case !exports(names()[opPlatforms]) && (exports("clIcdGetPlatformIDsKHR") || exports("clGetExtensionFunctionAddress")):
+		u.Detail = library.Path() + " is a driver, which OpenCL's loader loads, and not the loader"
+		u.Advice = "name the loader, " + fileNames(runtime.GOOS)[0]
+	case more > 0:
+		u.Detail = fmt.Sprintf("%s lacks %s and %d more", library.Path(), strings.Join(missing[:shown], ", "), more)
+	default:
+		u.Detail = library.Path() + " lacks " + strings.Join(missing, ", ")
+	}
+	if byEnv {
+		u.Advice += unsetEnv
+	}
+	return u
+}
+
+// unsetEnv ends the advice on a library that the environment names.
+const unsetEnv = ", or unset " + Env + ", which names this library, to have one searched for"
 
 // resolve looks up all functions and gives the required ones that are missing.
 func (l *Lib) resolve() (missing []string) {

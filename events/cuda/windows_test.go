@@ -23,7 +23,7 @@ func dll(t *testing.T) string {
 	return path
 }
 
-func TestWindowsRecordWaitAndElapsed(t *testing.T) {
+func TestDLLRecordWaitAndElapsed(t *testing.T) {
 	rt, err := cuda.Open(cuda.WithLibrary(dll(t)))
 	require.NoError(t, err)
 	require.Equal(t, filepath.Base(dll(t)), filepath.Base(rt.Info().Library))
@@ -82,14 +82,14 @@ func TestWindowsRecordWaitAndElapsed(t *testing.T) {
 	require.Zero(t, st.LiveStreams)
 }
 
-func TestWindowsFindsTheDLLOnThePath(t *testing.T) {
+func TestDLLOnThePathIsFound(t *testing.T) {
 	t.Setenv("PATH", filepath.Dir(dll(t))+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	rt, err := cuda.Open()
 	require.NoError(t, err)
 	require.Equal(t, filepath.Base(dll(t)), filepath.Base(rt.Info().Library))
 }
 
-func TestWindowsMissingDLLIsNamed(t *testing.T) {
+func TestMissingDLLIsNamed(t *testing.T) {
 	missing := filepath.Join(filepath.Dir(dll(t)), "cudart64_12.dll")
 	_, err := cuda.Open(cuda.WithLibrary(missing))
 	require.ErrorIs(t, err, events.ErrUnavailable)

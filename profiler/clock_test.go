@@ -88,8 +88,10 @@ func (x *truth) start() {
 	m := &measured{called: x.dev.System().Now()}
 	m.w = x.track.Start()
 	require.NoError(x.t, m.w.Err())
+	x.lane.mu.Lock() // the harvester may be making more
 	w := x.lane.windows[m.w.slot]
 	m.start, m.end = w.start.event, w.end.event
+	x.lane.mu.Unlock()
 	x.open = append(x.open, m)
 }
 

@@ -413,7 +413,7 @@ func (p *placer[E, S]) place(w placement) (at int64, bound time.Duration, epoch 
 		if low > high {
 			p.newEpoch("a window lies outside of what the comparisons of the clocks allow", gap{w.began, w.seen})
 			p.take()
-			return 0, 0, 0, p.torn(w.began, w.seen)
+			return 0, 0, 0, errTorn
 		}
 	}
 	half := (high - low) / 2

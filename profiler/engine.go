@@ -51,6 +51,11 @@ type engine[E any, S comparable] struct {
 	}
 	growing []*stream[E, S] // what housekeep took of it last
 
+	flushing struct { // taken before a stream's lock
+		sync.Mutex
+		all []*flush[E, S]
+	}
+
 	harvest  harvest[E, S]
 	idle     atomic.Bool
 	eager    atomic.Int64 // readers and flushes waiting
@@ -494,24 +499,27 @@ func (e *engine[E, S]) housekeep() {
 
 // reap frees the streams that have no tracks and nothing to be read back.
 func (e *engine[E, S]) reap() {
-	var dead []*stream[E, S]
+	var left []*window[E]
+	n := 0
 	e.mu.Lock()
 	for handle, s := range e.streams {
 		s.mu.Lock()
 		if s.dead && s.count.unread == 0 && s.innermost < 0 && s.idleWindows() {
-			dead = append(dead, s)
 			delete(e.streams, handle)
 			e.past.add(s.count)
+			// Taken out of the stream, so that whoever has it from an earlier look
+			// finds nothing to be spared.
+			n += len(s.windows) - len(s.vacant)
+			left = append(left, s.windows...)
+			s.windows, s.free, s.vacant, s.spoilt = nil, nil, nil, nil
 		}
 		s.mu.Unlock()
 	}
 	e.mu.Unlock()
-	for _, s := range dead {
-		for _, w := range s.windows {
-			e.destroyStamps(w)
-		}
-		e.unreserve(len(s.windows) - len(s.vacant))
+	for _, w := range left {
+		e.destroyStamps(w)
 	}
+	e.unreserve(n)
 }
 
 // idleWindows reports whether no window of the stream is used. The lock is held.
@@ -583,19 +591,36 @@ func (e *engine[E, S]) flush(ctx context.Context) error {
 		e.flushes.Add(-1)
 		e.eager.Add(-1)
 	}()
+	f := &flush[E, S]{tails: tails, done: make(chan struct{})}
+	e.flushing.Lock()
+	e.flushing.all = append(e.flushing.all, f)
+	e.flushing.Unlock()
+	defer e.forget(f)
 	e.hurry()
-	pause := 20 * time.Microsecond
-	for !e.harvest.finished(tails) {
-		select {
-		case <-e.over:
-			return errClosed
-		case <-ctx.Done():
-			return fmt.Errorf("profiler: flushing windows on %s: %w", e.api.Backend(), ctx.Err())
-		case <-time.After(pause):
+	select {
+	case <-f.done:
+		return nil
+	case <-e.over:
+		if e.harvest.finished(tails) {
+			return nil
 		}
-		pause = min(2*pause, time.Millisecond)
+		return errClosed
+	case <-ctx.Done():
+		return fmt.Errorf("profiler: flushing windows on %s: %w", e.api.Backend(), ctx.Err())
 	}
-	return nil
+}
+
+// flush is a call of Flush in progress. The harvester ends it after the pass that
+// gave the last of its windows an outcome.
+type flush[E any, S comparable] struct {
+	tails map[*stream[E, S]]uint64
+	done  chan struct{}
+}
+
+func (e *engine[E, S]) forget(f *flush[E, S]) {
+	e.flushing.Lock()
+	e.flushing.all = slices.DeleteFunc(e.flushing.all, func(o *flush[E, S]) bool { return o == f })
+	e.flushing.Unlock()
 }
 
 // fail implements core.

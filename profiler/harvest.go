@@ -55,6 +55,16 @@ func (h *harvest[E, S]) once() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.work(h.engine.flushes.Load() > 0)
+	e := h.engine
+	e.flushing.Lock()
+	defer e.flushing.Unlock()
+	e.flushing.all = slices.DeleteFunc(e.flushing.all, func(f *flush[E, S]) bool {
+		over := h.settled(f.tails)
+		if over {
+			close(f.done)
+		}
+		return over
+	})
 }
 
 // try is once for a caller who does not wait for somebody else doing it.
@@ -112,13 +122,18 @@ func (h *harvest[E, S]) wanted() bool {
 	return slices.ContainsFunc(h.waiting, func(w entry) bool { return w.results.readers.Load() > 0 })
 }
 
-// finished reports whether every window has an outcome that was stopped at or before
-// the given position of its stream. It calls no driver, and waits for nobody.
+// finished is settled for a caller who does not wait for the lock.
 func (h *harvest[E, S]) finished(tails map[*stream[E, S]]uint64) bool {
 	if !h.mu.TryLock() {
-		return false // the harvester is at it: look again
+		return false
 	}
 	defer h.mu.Unlock()
+	return h.settled(tails)
+}
+
+// settled reports whether every window has an outcome that was stopped at or before
+// the given position of its stream. It calls no driver.
+func (h *harvest[E, S]) settled(tails map[*stream[E, S]]uint64) bool {
 	for s, tail := range tails {
 		s.mu.Lock()
 		unread := len(s.pending) > 0 && s.pending[0].position <= tail

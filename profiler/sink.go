@@ -47,6 +47,11 @@ func runSink(sink Sink, limit int, count *counters, log *zap.Logger) *sinkRunner
 // push queues a batch and never waits.
 func (r *sinkRunner) push(batch []Span) {
 	r.mu.Lock()
+	if r.closed { // the driver let go after Close
+		r.mu.Unlock()
+		r.count.sinkDropped.Add(uint64(len(batch)))
+		return
+	}
 	if len(r.queue) == r.limit {
 		r.count.sinkDropped.Add(uint64(len(r.queue[0])))
 		r.queue = append(r.queue[:0], r.queue[1:]...)

@@ -232,12 +232,17 @@ func (e *engine[E, S]) spare(needy *stream[E, S], n int) (spared []*window[E]) {
 func (s *stream[E, S]) giveUp(n int) (taken []*window[E]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(taken) < n && len(s.free) > 1 && !s.ended {
-		w := s.windows[s.free[0]] // used longest ago
-		s.free = slices.Delete(s.free, 0, 1)
+	n = min(n, len(s.free)-1)
+	if n <= 0 || s.ended {
+		return nil
+	}
+	taken = make([]*window[E], 0, n)
+	for _, i := range s.free[:n] { // used longest ago
+		w := s.windows[i]
 		s.vacate(w)
 		taken = append(taken, w)
 	}
+	s.free = slices.Delete(s.free, 0, n)
 	return taken
 }
 

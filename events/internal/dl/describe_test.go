@@ -1,6 +1,7 @@
 package dl
 
 import (
+	"bytes"
 	"debug/elf"
 	"runtime"
 	"testing"
@@ -77,13 +78,16 @@ func FuzzInspectHead(f *testing.F) {
 	f.Add(header()[:40], int64(40))
 	f.Add([]byte("/* GNU ld script */\nGROUP ( libx.so )"), int64(37))
 	f.Add([]byte{}, int64(0))
+	f.Add([]byte("%!A"), int64(133)) // found by fuzzing
 	f.Add([]byte("MZ\x90\x00"), int64(4))
 	f.Fuzz(func(t *testing.T, head []byte, size int64) {
 		for _, goarch := range []string{"amd64", "arm64", "riscv64"} {
 			found := inspectHead(head, max(size, int64(len(head))), goarch)
 			require.NotEmpty(t, found.text)
 			require.NotContains(t, found.text, "\n")
-			require.NotContains(t, found.text, "%!")
+			if !bytes.Contains(head, []byte("%!")) { // which the text may quote
+				require.NotContains(t, found.text, "%!")
+			}
 			if found.keepOff {
 				require.True(t, found.bad)
 			}

@@ -59,7 +59,6 @@ type engine[E any, S comparable] struct {
 	harvest  harvest[E, S]
 	idle     atomic.Bool
 	eager    atomic.Int64 // readers and flushes waiting
-	flushes  atomic.Int64 // those who want every window that is done, at once
 	waiters  atomic.Int64 // goroutines in EventWait
 	making   atomic.Int64 // goroutines in lane, which makes and frees events
 	wakeup   chan struct{}
@@ -260,8 +259,14 @@ func (e *engine[E, S]) reached(s *stamp[E]) (bool, error) {
 func (e *engine[E, S]) lane(handle S) (lane, error) {
 	e.making.Add(1)
 	defer e.making.Add(-1)
+	if reason := e.refuse(); reason != nil {
+		return nil, reason.err
+	}
+	if err := e.usable(handle); err != nil {
+		return nil, err
+	}
 	e.mu.Lock()
-	if reason := e.refuse(); reason != nil { // looked at where Close cannot miss the stream
+	if reason := e.refuse(); reason != nil { // looked at again where Close cannot miss the stream
 		e.mu.Unlock()
 		return nil, reason.err
 	}
@@ -280,15 +285,6 @@ func (e *engine[E, S]) lane(handle S) (lane, error) {
 	s.growing = s.growing || empty
 	s.mu.Unlock()
 	e.mu.Unlock()
-	if err := e.usable(handle); err != nil {
-		s.mu.Lock()
-		if empty {
-			s.growing = false
-		}
-		s.mu.Unlock()
-		s.release()
-		return nil, err
-	}
 	if empty {
 		if e.unprepared() < e.cfg.windows/2 {
 			// Streams may come and go faster than the harvester frees them.
@@ -362,7 +358,7 @@ func (e *engine[E, S]) newStamps(w *window[E]) error {
 }
 
 func (e *engine[E, S]) destroyStamps(w *window[E]) {
-	if !w.made {
+	if w == nil || !w.made {
 		return
 	}
 	for i := range w.own {
@@ -586,11 +582,7 @@ func (e *engine[E, S]) flush(ctx context.Context) error {
 		s.mu.Unlock()
 	}
 	e.eager.Add(1)
-	e.flushes.Add(1)
-	defer func() {
-		e.flushes.Add(-1)
-		e.eager.Add(-1)
-	}()
+	defer e.eager.Add(-1)
 	f := &flush[E, S]{tails: tails, done: make(chan struct{})}
 	e.flushing.Lock()
 	e.flushing.all = append(e.flushing.all, f)
@@ -647,7 +639,6 @@ func (e *engine[E, S]) shut() {
 	// What is stopped is read back, as far as the device is done in time.
 	deadline := time.Now().Add(e.cfg.closeTimeout)
 	e.eager.Add(1)
-	e.flushes.Add(1)
 	e.hurry()
 	for e.fault.Load() == nil && e.unreadNow() > 0 && time.Now().Before(deadline) {
 		time.Sleep(50 * time.Microsecond)

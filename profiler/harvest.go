@@ -50,12 +50,15 @@ const (
 )
 
 // once looks at every stream, reads back what is done, and places what can be
-// placed well, or is waited for.
+// placed well, or is waited for; everything for a flush, or for Close.
 func (h *harvest[E, S]) once() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.work(h.engine.flushes.Load() > 0)
 	e := h.engine
+	e.flushing.Lock()
+	now := e.closed.Load() || len(e.flushing.all) > 0
+	e.flushing.Unlock()
+	h.work(now)
 	e.flushing.Lock()
 	defer e.flushing.Unlock()
 	e.flushing.all = slices.DeleteFunc(e.flushing.all, func(f *flush[E, S]) bool {
@@ -114,6 +117,9 @@ func (h *harvest[E, S]) work(now bool) {
 
 // wanted reports whether somebody waits for a window that is done.
 func (h *harvest[E, S]) wanted() bool {
+	if h.engine.eager.Load() == 0 {
+		return false
+	}
 	for i := range h.complete {
 		if h.complete[i].stream.results.readers.Load() > 0 {
 			return true
@@ -328,13 +334,12 @@ func (h *harvest[E, S]) placeAll(all bool) {
 			continue
 		}
 		at, bound, epoch, err := h.placer.place(w.placement)
+		e.count.placing.Add(-1)
 		if err != nil {
-			e.count.placing.Add(-1)
 			e.settle(w.results, w.position, err)
 			continue
 		}
 		w.span.Start, w.span.Bound, w.span.Epoch = e.base.Add(time.Duration(at)), bound+e.slack, epoch
-		e.count.placing.Add(-1)
 		e.count.finished.Add(1)
 		w.results.put(w.position, w.span, nil)
 		if len(e.sinks) > 0 {

@@ -94,8 +94,7 @@ type stream[E any, S comparable] struct {
 	ended     bool // the profiler is closed
 	growing   bool
 	spoilt    []*window[E] // whose events have to be replaced
-	mending   int          // windows taken out of spoilt, being seen to
-	vacant    []int32      // places in windows whose window has no events
+	vacant    []int32      // places in windows that hold none
 	short     *nowhere     // why the last try to get more windows failed
 	retry     time.Time    // when to try again
 }
@@ -249,7 +248,7 @@ func (s *stream[E, S]) giveUp(n int) (taken []*window[E]) {
 // vacate leaves a window's place empty: a token of it is stale from now on. The
 // lock is held.
 func (s *stream[E, S]) vacate(w *window[E]) {
-	s.windows[w.index] = &window[E]{index: w.index, newer: -1, older: -1, lender: -1}
+	s.windows[w.index] = nil
 	s.vacant = append(s.vacant, w.index)
 }
 
@@ -350,7 +349,6 @@ func (s *stream[E, S]) mend() {
 	if !s.dead {
 		todo, s.spoilt = s.spoilt, nil
 	}
-	s.mending += len(todo)
 	s.mu.Unlock()
 	for _, w := range todo {
 		e.destroyStamps(w)
@@ -364,7 +362,6 @@ func (s *stream[E, S]) mend() {
 			e.unreserve(1)
 		}
 		s.mu.Lock()
-		s.mending--
 		if err == nil {
 			s.push(w)
 		} else {
@@ -658,7 +655,7 @@ func (s *stream[E, S]) opened(t Window) *window[E] {
 	if t.slot < 0 || int(t.slot) >= len(s.windows) {
 		return nil
 	}
-	if w := s.windows[t.slot]; w.state == windowOpen && w.id == t.id {
+	if w := s.windows[t.slot]; w != nil && w.state == windowOpen && w.id == t.id {
 		return w
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"example.com/devevents/internal/slab"
 )
 
 // Pool keeps the events of one device for reuse. It grows up to its limit and
@@ -28,8 +30,7 @@ type Pool[E any, S comparable] struct {
 	pending []*body[E, S] // released before the device reached them, in that order
 	alive   int
 	closed  bool
-	slab    []Event[E, S] // not handed out yet
-	slabs   int           // size of the newest
+	lent    slab.Slab[Event[E, S]]
 
 	retiring sync.Mutex      // held by whoever looks through pending
 	slow     []lastRecord[S] // for retire alone
@@ -156,21 +157,13 @@ func (p *Pool[E, S]) lend(b *body[E, S]) *Event[E, S] {
 	return p.lendLocked(b)
 }
 
-// A slab of Events lives as long as one of them, so the first are small.
-const (
-	firstSlab = 16
-	lastSlab  = 4096
-)
+// lastSlab bounds how many Events are made at once.
+const lastSlab = 4096
 
 // lendLocked makes an event of the pool fresh for its next holder, who gets an
 // Event of its own. It needs p.mu.
 func (p *Pool[E, S]) lendLocked(b *body[E, S]) *Event[E, S] {
-	if len(p.slab) == 0 {
-		p.slabs = min(max(2*p.slabs, firstSlab), lastSlab)
-		p.slab = make([]Event[E, S], p.slabs)
-	}
-	e := &p.slab[0]
-	p.slab = p.slab[1:]
+	e := p.lent.Next(lastSlab)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.state = StateFresh

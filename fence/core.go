@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/devevents/events"
+	"example.com/devevents/internal/slab"
 )
 
 // waiter finds out for those who wait. There is one for each core.
@@ -36,11 +37,10 @@ type core struct {
 
 	mu        sync.Mutex
 	lanes     []*lane
-	place     int     // in lanes, for inTurn
-	nextEarly uint64  // at which count of records to look for events early
-	slab      []Fence // not handed out yet
-	slabSize  int     // of the newest
-	records   uint64  // fences made
+	place     int    // in lanes, for inTurn
+	nextEarly uint64 // at which count of records to look for events early
+	blank     slab.Slab[Fence]
+	records   uint64 // fences made
 	fates     fates
 	waiting   int // waits in progress
 	gaveUp    uint64
@@ -96,24 +96,6 @@ func (c *core) enter() error {
 	}
 	c.busy++
 	return nil
-}
-
-// Fences are made in slabs, so that a record allocates next to nothing. A slab
-// lives as long as one of its fences, so the first are small.
-const (
-	firstSlab = 16
-	lastSlab  = 2048
-)
-
-// empty gives a fence that is not recorded yet. It needs core.mu.
-func (c *core) empty() *Fence {
-	if len(c.slab) == 0 {
-		c.slabSize = min(max(2*c.slabSize, firstSlab), lastSlab)
-		c.slab = make([]Fence, c.slabSize)
-	}
-	f := &c.slab[0]
-	c.slab = c.slab[1:]
-	return f
 }
 
 // start runs a goroutine of a waiter, and needs core.mu. The goroutine calls

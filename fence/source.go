@@ -212,6 +212,10 @@ func (s *Source[S]) String() string {
 // without fences.
 const lanesKept = 64
 
+// lastSlab bounds how many fences are made at once, so that a record allocates next
+// to nothing.
+const lastSlab = 2048
+
 // open counts a call of Record in and finds or makes its lane. The fence is empty.
 func (s *Source[S]) open(stream S) (*lane, *Fence, error) {
 	c := &s.core
@@ -234,7 +238,7 @@ func (s *Source[S]) open(stream S) (*lane, *Fence, error) {
 		c.lanes = append(c.lanes, l)
 	}
 	l.users++
-	return l, c.empty(), nil
+	return l, c.blank.Next(lastSlab), nil
 }
 
 // forget drops the lanes that nothing needs.

@@ -14,7 +14,7 @@ import (
 // the arrows of ARCHITECTURE.md. A path stands for itself and all below it; the
 // longest match decides; a room may always import what lies below itself.
 var rooms = map[string][]string{
-	"events":                    {},
+	"events":                    {"internal/slab"},
 	"events/eventstest":         {"events"},
 	"events/mock":               {"events"},
 	"events/internal":           {"events"},
@@ -22,7 +22,7 @@ var rooms = map[string][]string{
 	"events/cuda":               {"events", "events/internal"},
 	"events/hip":                {"events", "events/internal"},
 	"events/opencl":             {"events", "events/internal"},
-	"fence":                     {"events"},
+	"fence":                     {"events", "internal/slab"},
 	"profiler":                  {"events"},
 	"bench":                     {"events"},
 	"cmd":                       {"bench", "profiler", "fence", "events", "events/mock", "events/cuda", "events/hip", "events/opencl"},
@@ -30,6 +30,7 @@ var rooms = map[string][]string{
 	"internal/gputest":          {"events", "events/cuda"},
 	"internal/house":            {},
 	"internal/testcount":        {},
+	"internal/slab":             {},
 }
 
 // roomOf is the longest key of rooms that the folder lies in.

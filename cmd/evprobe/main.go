@@ -214,8 +214,7 @@ func (d *document) endEarly(ctx context.Context, timeout time.Duration, u *probe
 func whyNone(backend string, tried []*events.UnavailableError) string {
 	var why []string
 	for _, u := range tried {
-		line, _, _ := strings.Cut(u.Error(), "\n")
-		why = append(why, line)
+		why = append(why, inOneLine(u))
 	}
 	s := "no usable device: " + strings.Join(why, "; ")
 	if backend != "mock" {

@@ -22,7 +22,6 @@ import (
 	"example.com/devevents/events"
 	"example.com/devevents/events/hip"
 	"example.com/devevents/events/mock"
-	"example.com/devevents/events/opencl"
 	"example.com/devevents/internal/gputest"
 )
 
@@ -423,12 +422,7 @@ func TestLibraryThatIsNotThereEndsWith3(t *testing.T) {
 
 // A driver that is not CUDA's twin, on whatever machine has one: PoCL in CI.
 func TestOpenCLDriverPassesItsChecks(t *testing.T) {
-	if _, err := opencl.Open(); err != nil {
-		if os.Getenv("DEVEVENTS_REQUIRE_OPENCL") == "1" {
-			t.Fatal(err)
-		}
-		t.Skipf("needs an OpenCL driver: %v", err)
-	}
+	gputest.OpenCL(t)
 	var stdout, stderr bytes.Buffer
 	code := run(t.Context(), []string{"-backend", "opencl", "-json"}, &stdout, &stderr)
 	require.Equal(t, exitPassed, code, stdout.String())

@@ -43,11 +43,16 @@ func (p *printer) document(d *document) {
 	p.write(append(text, '\n'))
 }
 
+// inOneLine leaves out what was tried in vain.
+func inOneLine(u *events.UnavailableError) string {
+	line, _, _ := strings.Cut(u.Error(), "\n")
+	return line
+}
+
 // refused says in one line each which backends auto went past.
 func (p *printer) refused(tried []*events.UnavailableError) {
 	for _, u := range tried {
-		line, _, _ := strings.Cut(u.Error(), "\n")
-		p.text("passed over: " + line + "\n")
+		p.text("passed over: " + inOneLine(u) + "\n")
 	}
 }
 

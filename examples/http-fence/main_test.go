@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"example.com/devevents/events/opencl"
 	"example.com/devevents/fence"
 	"example.com/devevents/internal/gputest"
 )
@@ -24,9 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestAnswersWaitForTheirWorkOnTheSimulatedDevice(t *testing.T) { serve(t, "mock") }
 
 func TestAnswersWaitForTheirWorkThroughOpenCL(t *testing.T) {
-	if _, err := opencl.Open(); err != nil {
-		t.Skipf("needs an OpenCL driver: %v", err)
-	}
+	gputest.OpenCL(t)
 	serve(t, "opencl")
 }
 

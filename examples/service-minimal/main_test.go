@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"example.com/devevents/events/opencl"
 	"example.com/devevents/internal/gputest"
 )
 
@@ -24,9 +23,7 @@ func TestGPUEveryRequestIsMeasured(t *testing.T) {
 
 // A driver that is not CUDA's twin, where there is one.
 func TestEveryRequestIsMeasuredThroughOpenCL(t *testing.T) {
-	if _, err := opencl.Open(); err != nil {
-		t.Skipf("needs an OpenCL driver: %v", err)
-	}
+	gputest.OpenCL(t)
 	serve(t, "opencl")
 }
 

@@ -1,5 +1,6 @@
 // Package gputest gives tests a real device, or a skip with the reason. With
-// DEVEVENTS_REQUIRE_GPU=1 in the environment a missing device fails instead.
+// DEVEVENTS_REQUIRE_GPU=1 in the environment a missing device fails instead, and with
+// DEVEVENTS_REQUIRE_OPENCL=1 a missing OpenCL device does.
 package gputest
 
 import (

@@ -19,25 +19,27 @@ func Open(backend string) (dev events.AnyApi, giveBack func() error, err error) 
 		sys := mock.New()
 		return events.Erase(sys.Device(0)), func() error { sys.Close(); return nil }, nil
 	case "cuda":
-		rt, err := cuda.Open()
-		if err != nil {
-			return nil, nil, err
-		}
-		dev, err := rt.Device(0)
-		if err != nil {
-			return nil, nil, err
-		}
-		return events.Erase(dev), dev.Close, nil
+		return first[cuda.Event, cuda.Stream](cuda.Open())
 	case "opencl":
-		rt, err := opencl.Open()
-		if err != nil {
-			return nil, nil, err
-		}
-		dev, err := rt.Device(0)
-		if err != nil {
-			return nil, nil, err
-		}
-		return events.Erase(dev), dev.Close, nil
+		return first[opencl.Event, opencl.Stream](opencl.Open())
 	}
 	return nil, nil, fmt.Errorf("unknown backend %q: %s", backend, Backends)
+}
+
+// vendorDevice is a device of a vendor's loaded library.
+type vendorDevice[E any, S comparable] interface {
+	events.EventApi[E, S]
+	Close() error
+}
+
+// first takes the first device of what a vendor's Open gave.
+func first[E any, S comparable, D vendorDevice[E, S]](rt interface{ Device(i int) (D, error) }, err error) (events.AnyApi, func() error, error) {
+	if err != nil {
+		return nil, nil, err
+	}
+	dev, err := rt.Device(0)
+	if err != nil {
+		return nil, nil, err
+	}
+	return events.Erase[E, S](dev), dev.Close, nil
 }

@@ -1,6 +1,7 @@
 package profiler_test
 
 import (
+	"context"
 	"os"
 	"testing"
 	"time"
@@ -32,7 +33,9 @@ func TestSoakKeepsMemoryFlat(t *testing.T) {
 		r.work(t, 20*us)
 		return tr.Stop(w)
 	}, r.prof.Stats, func() int { live, _ := dev.Live(); return live })
-	require.NoError(t, r.prof.Flush(limited(t)))
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	require.NoError(t, r.prof.Flush(ctx))
 	require.NoError(t, r.prof.Close())
 	st := r.prof.Stats()
 	require.Zero(t, st.Failed+st.Captured+st.Contradictions, "%+v", st)
@@ -63,9 +66,12 @@ func soak(t *testing.T, length time.Duration, window func() profiler.Measurement
 		for due := int(time.Since(began).Seconds() * rate); windows < due; windows++ {
 			m := window()
 			if windows%1000 == 0 {
-				if _, err := m.Wait(limited(t)); err == nil {
+				// Not the test's own limit, which is shorter than a long soak.
+				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+				if _, err := m.Wait(ctx); err == nil {
 					waited++
 				}
+				stop()
 			}
 		}
 		st := stats()
@@ -76,7 +82,7 @@ func soak(t *testing.T, length time.Duration, window func() profiler.Measurement
 		time.Sleep(time.Millisecond)
 	}
 	require.Greater(t, windows, int(length.Seconds()*rate/2))
-	require.NotZero(t, waited)
+	require.Greater(t, waited, windows/1000*9/10)
 	require.Less(t, heap(), memory+(4<<20), "memory grew over %d windows", windows)
 	// Two events a window; preparations double when fewer than a quarter are free.
 	require.LessOrEqual(t, live(), 1024+6*int(unread), "events grew over %d windows", windows)

@@ -31,6 +31,8 @@ func openOpenCL(ordinal int) (*opened, error) {
 		DeviceCount: len(info.Devices),
 		RuntimeText: info.Platforms[d.Platform].Version,
 		DriverText:  d.Driver,
+
+		CommandsStamped: true,
 	}
 	return device(dev, about, d.Identity, dev.Close), nil
 }

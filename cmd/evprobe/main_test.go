@@ -549,6 +549,10 @@ func TestGPUPassesEveryCheck(t *testing.T) {
 	code := run(t.Context(), []string{"-backend", "cuda", "-json"}, &stdout, &stderr)
 	require.Equal(t, exitPassed, code, "%s%s", stderr.String(), stdout.String())
 	for _, r := range (output{stdout: stdout.String()}).document(t).Checks {
-		require.Equal(t, probe.Pass, r.Verdict, "%s: %s", r.Name, r.Reason)
+		want := probe.Pass
+		if r.Name == "device-timer" {
+			want = probe.Skip // no call of CUDA reads the clock of the stamps
+		}
+		require.Equal(t, want, r.Verdict, "%s: %s", r.Name, r.Reason)
 	}
 }

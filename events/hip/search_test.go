@@ -1,6 +1,7 @@
 package hip_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,6 +56,10 @@ func TestRuntimeIsFoundUnderNamesThatNobodyWroteDown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inFolder(t, []string{name}, func(t *testing.T, dir string) {
 				rt, err := hip.Open()
+				var u *events.UnavailableError
+				if errors.As(err, &u) && u.Path != "" && filepath.Dir(u.Path) != dir {
+					t.Skip("another HIP library is installed here, and has no device: ", u.Path)
+				}
 				require.NoError(t, err)
 				if filepath.Dir(rt.Info().Library) != dir {
 					t.Skip("another HIP library is installed here: ", rt.Info().Library)

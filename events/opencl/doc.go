@@ -21,7 +21,8 @@
 // that was recorded in stays alive until Close.
 //
 // A wrapped queue may be out of order. A record on it is a barrier, so that work
-// runs on the side of the record on which it was queued.
+// runs on the side of the record on which it was queued, and always a fill as well:
+// NVIDIA's driver gives no times to barriers.
 //
 // # What it promises
 //

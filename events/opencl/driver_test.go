@@ -23,6 +23,7 @@ type driver struct {
 	lost          int32            // the device is lost: what its unfinished commands end with
 	untimed       map[string]bool  // by method: commands that get no times
 	zeroTimes     bool             // those get times of 0 instead of a refusal
+	untimedJoins  bool             // so do barriers, as with NVIDIA
 	unprofiled    map[clapi.Queue]bool
 	stamps        map[clapi.Event]uint64 // end times that are not those of the clock
 	optional      map[clapi.Optional]bool
@@ -316,7 +317,7 @@ func (f *driver) enqueue(method string, q clapi.Queue, c *command, after ...clap
 		return 0, code
 	}
 	of := f.queues[q]
-	c.refs, c.timed = 1, !f.untimed[method] && !f.unprofiled[q]
+	c.refs, c.timed = 1, !f.untimed[method] && !f.unprofiled[q] && !(c.joins && c.holds && f.untimedJoins)
 	of.all = slices.DeleteFunc(of.all, func(c *command) bool { return c.known && c.end <= f.now() })
 	ordered := of.properties&clapi.QueueOutOfOrder == 0
 	switch {

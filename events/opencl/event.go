@@ -178,13 +178,14 @@ func (e *event) replace(mark clapi.Event, h held, err error) error {
 
 // mark queues a marker that carries a time behind all work so far, and sends it
 // off: a queue may otherwise keep it until somebody waits in the library. Out of
-// order it has to be a barrier, or work behind it might be done before it.
+// order it has to be a barrier, or work behind it might be done before it, and a fill
+// carries the time: NVIDIA's driver leaves that of a barrier at 0 (580.159.04).
 func (d *dev) mark(h held, ours bool) (clapi.Event, error) {
 	e, code := d.api.Marker(h.queue, h.unordered)
 	if code != clapi.Success {
 		return 0, d.failed(opOfMark(h), code, ours)
 	}
-	if d.fills {
+	if d.fills || h.unordered {
 		fill, err := d.fillAfter(h, e, ours)
 		d.giveBack(e)
 		if err != nil {

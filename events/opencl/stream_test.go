@@ -167,6 +167,9 @@ func (m *markersWithoutTimes) EventTime(e clapi.Event, param uint32) (uint64, in
 // and the span read shorter than the work in it.
 func TestRecordsHoldOnQueuesOutOfOrder(t *testing.T) {
 	everywhere(t, recordsOutOfOrder)
+	t.Run("imitated, barriers without a time", func(t *testing.T) {
+		recordsOutOfOrder(t, imitated(t, func(f *driver) { f.untimedJoins, f.zeroTimes = true, true }))
+	})
 	t.Run("imitated, by fills", func(t *testing.T) {
 		recordsOutOfOrder(t, imitated(t, func(f *driver) { f.untimed["Marker"] = true }))
 	})

@@ -110,11 +110,13 @@ func newService(dev events.AnyApi, streams int) (*service, error) {
 	return s, nil
 }
 
+// close ends the fences at once. Work that requests have given up still runs, and the
+// streams go only after it.
 func (s *service) close() error {
 	err := s.fences.Close()
 	close(s.free)
 	for stream := range s.free {
-		err = errors.Join(err, s.dev.StreamDestroy(stream))
+		err = errors.Join(err, s.dev.StreamSynchronize(stream), s.dev.StreamDestroy(stream))
 	}
 	return err
 }

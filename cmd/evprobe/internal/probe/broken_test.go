@@ -460,6 +460,27 @@ func TestHandingOverIsAllowedToTakeLongerOnTheHostsProcessors(t *testing.T) {
 	}
 }
 
+// A driver that stamps the beginning and the end of every command does it inside the
+// span: that much more is no fault of its events, and no more than that.
+func TestStampsOfTheDriversOwnAreAllowedForWhereItMakesThem(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		more    time.Duration
+		stamped bool
+		want    Verdict
+	}{{6 * time.Microsecond, true, Pass}, {6 * time.Microsecond, false, Fail}, {12 * time.Microsecond, true, Fail}} {
+		dev := mock.NewDevice()
+		dev.Script(mock.Fault{Op: mock.OpEventElapsed, Reading: func(ms float32) float32 {
+			if ms < 0.005 { // nothing in it
+				return ms + 0.001
+			}
+			return ms + float32(c.more.Seconds()*1e3)
+		}})
+		r := runOne(t, dev, About{CommandsStamped: c.stamped}, "known-work")
+		require.Equal(t, c.want, r.Verdict, "%v, stamped %t: %s", c.more, c.stamped, r.Reason)
+	}
+}
+
 type backwards struct{ *mock.Device }
 
 func (b backwards) DeviceAndHostTimer() (device, host uint64, err error) {

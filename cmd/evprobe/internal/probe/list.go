@@ -36,7 +36,7 @@ func list[E any, S comparable]() []check[E, S] {
 		},
 		{
 			name:    "known-work",
-			expect:  "work of 10us, 100us, 1ms and 10ms queued behind other work reads within 5us (100us where the device is the host's own processors) of what the device's own timer says (median of 50)",
+			expect:  "work of 10us, 100us, 1ms and 10ms queued behind other work reads within 5us (with the stamps of its own 10us at most where the driver stamps every command; 100us where the device is the host's own processors) of what the device's own timer says (median of 50)",
 			meaning: "event spans on this device are not the time that the work took",
 			run:     checkKnownWork[E, S],
 		},
@@ -90,7 +90,7 @@ func list[E any, S comparable]() []check[E, S] {
 		},
 		{
 			name:    "profiler",
-			expect:  "windows nested round known work lie in each other as they were opened, read what the device's own timer says within 5us (100us where the device is the host's own processors) and the cost of the records inside, and none is lost or leaves anything behind",
+			expect:  "windows nested round known work lie in each other as they were opened, read what the device's own timer says within 5us (10us at most where the driver stamps every command; 100us where the device is the host's own processors) and the cost of the records inside, and none is lost or leaves anything behind",
 			meaning: "a profiler's windows on this device are not the time that the work in them took",
 			run:     checkProfiler[E, S],
 		},

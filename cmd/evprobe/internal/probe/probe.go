@@ -72,6 +72,9 @@ type About struct {
 	DriverVersion  int
 	RuntimeText    string // as people spell it, empty if unknown
 	DriverText     string
+	// CommandsStamped says that the driver stamps the beginning and the end of every
+	// command by itself, as on OpenCL's profiling queues.
+	CommandsStamped bool
 }
 
 // Library is what the backend says that it loaded.

@@ -197,7 +197,7 @@ func (e *env[E, S]) compare(over [][]time.Duration, cost time.Duration, unmeasur
 		e.measured("%d nests of %d windows; an empty one reads %v", nestRounds, nestSize, cost)
 		return nil
 	}
-	tolerance := e.tolerance()
+	tolerance := e.tolerance(cost)
 	var wrong []error
 	var said [nestSize]time.Duration
 	for i, plan := range nestPlan {

@@ -22,6 +22,10 @@ type waiter interface {
 	collect(l *lane, want urgency) (coming bool)
 	// blocked is how many goroutines wait in the driver. It needs core.mu.
 	blocked() int
+	// end is called with core.mu held when the source closes and no fence is left.
+	end()
+	// release comes after that, when nothing that was started runs any longer.
+	release()
 }
 
 // core is a Source without its vendor's types.
@@ -179,6 +183,7 @@ func (c *core) close(drain func() error) error {
 		}
 		l.fences = nil
 	}
+	c.waiter.end()
 	if c.busy == 0 {
 		close(c.quiet)
 	}
@@ -219,7 +224,10 @@ func (c *core) close(drain func() error) error {
 	}
 	if late {
 		all = append(all, fmt.Errorf("%w: after %v the driver still holds %d calls, and %d events of unfinished fences are not destroyed; that follows if it lets go",
-			events.ErrExpired, c.config.closeTimeout, c.busy, c.inUse))
+			events.ErrExpired, c.config.closeTimeout, c.busy, c.inUse+c.waiter.blocked()))
+	}
+	if c.busy == 0 {
+		c.waiter.release()
 	}
 	if err := errors.Join(all...); err != nil {
 		c.closed = fmt.Errorf("fence: close of the source for %s: %w", c.where, err)

@@ -6,3 +6,7 @@ func Lanes[S comparable](s *Source[S]) int {
 	defer s.core.mu.Unlock()
 	return len(s.lanes)
 }
+
+// Coarse makes pauses keep the time of Go's timers, which is all that a test in a
+// bubble of fake time can tell.
+func Coarse() Option { return optionFunc(func(c *config) { c.coarse = true }) }

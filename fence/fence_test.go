@@ -106,6 +106,11 @@ func TestHungFenceDoesNotHideYoungerOnes(t *testing.T) {
 	young := record(t, fences, s)
 	require.NoError(t, wait(young))
 	pending(t, old[0])
+	results := waiting(context.Background(), old[0], 1)
+	eventually(t, func() bool { return dev.System().Blocked() == 1 })
+	require.NoError(t, wait(record(t, fences, s)), "also while a thread waits for the oldest")
+	dev.ReleaseHangs()
+	require.NoError(t, within(t, results))
 	require.NoError(t, fences.Close())
 	require.Zero(t, dev.EventStats().LiveEvents)
 }

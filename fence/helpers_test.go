@@ -21,9 +21,20 @@ type source = *fence.Source[mock.Stream]
 // the source must close without an error and leave no event behind.
 func device(t testing.TB, opts ...mock.Option) (*mock.Device, source) {
 	t.Helper()
+	return deviceWith(t, nil, opts...)
+}
+
+// inBubble is device for a bubble of fake time, with its waits polled or not.
+func inBubble(t testing.TB, opts ...fence.Option) (*mock.Device, source) {
+	t.Helper()
+	return deviceWith(t, append(opts, fence.Coarse()))
+}
+
+func deviceWith(t testing.TB, settings []fence.Option, opts ...mock.Option) (*mock.Device, source) {
+	t.Helper()
 	dev := mock.NewDevice(opts...)
 	t.Cleanup(dev.System().Close)
-	fences := sourceOf(t, dev)
+	fences := sourceOf(t, dev, settings...)
 	t.Cleanup(func() {
 		require.NoError(t, fences.Close())
 		require.Zero(t, dev.EventStats().LiveEvents)
@@ -95,11 +106,12 @@ func eventually(t testing.TB, what func() bool) {
 	require.Eventually(t, what, 30*time.Second, time.Millisecond)
 }
 
-// polling waits until the device has been polled n more times.
+// polling waits until the device has been polled n more times, or a thread waits in
+// the driver.
 func polling(t testing.TB, dev *mock.Device, n uint64) {
 	t.Helper()
 	from := dev.CallCount(mock.OpRoundQuery)
-	eventually(t, func() bool { return dev.CallCount(mock.OpRoundQuery) >= from+n })
+	eventually(t, func() bool { return dev.CallCount(mock.OpRoundQuery) >= from+n || dev.System().Blocked() > 0 })
 }
 
 func pending(t testing.TB, f *fence.Fence) {

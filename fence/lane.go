@@ -24,6 +24,8 @@ type lane struct {
 	wanted    int      // how many of fences somebody waits for
 	watched   bool     // the waiter has the lane on its list
 	collected bool     // a thread serves it though nobody waited
+	blocked   *Fence   // that a thread waits for, while a poller serves the others
+	mixed     bool     // a younger fence was reached before an older one: no stream in order
 	backoff            // of the poller
 }
 
@@ -31,8 +33,9 @@ type lane struct {
 type backoff struct {
 	since time.Time // when the current wait began
 	due   time.Time
-	tries int // polls since then
-	other int // the younger fence that was asked about last
+	pause time.Duration // that ends there
+	tries int           // polls since then
+	other int           // the younger fence that was asked about last
 }
 
 // String names the stream in texts.
@@ -64,4 +67,6 @@ func (l *lane) remove(f *Fence) bool {
 }
 
 // idle reports whether nothing needs the lane.
-func (l *lane) idle() bool { return l.users == 0 && len(l.fences) == 0 && !l.watched }
+func (l *lane) idle() bool {
+	return l.users == 0 && len(l.fences) == 0 && !l.watched && l.blocked == nil
+}

@@ -1,9 +1,14 @@
 package fence
 
 import (
+	"errors"
+	"math"
 	"runtime"
 	"slices"
 	"time"
+
+	"example.com/devevents/events"
+	"example.com/devevents/internal/alarm"
 )
 
 const (
@@ -12,56 +17,95 @@ const (
 	shortPause = 50 * time.Microsecond
 	longPause  = time.Millisecond
 
+	// A wait that nobody blocks for costs a wake-up for each pause, which is some 40us
+	// of a core: once it has lasted so long, pauses are a hundredth of it, up to the
+	// longest.
+	oldAge       = 100 * time.Millisecond
+	longestPause = 10 * time.Millisecond
+
 	// roundQuestions keeps a round short: it holds an OS thread. It is also how much
 	// one lane may ask before the others have their turn.
 	roundQuestions = 256
 
-	// Once a wait is as slow as the longest pause, younger fences of its stream
+	// Once a wait is as slow as the long pause, younger fences of its stream
 	// are asked about in turn. On a stream in order that is in vain. But one
 	// handle can stand for many streams, as that of CUDA's per-thread default
-	// stream does, and a stream that hangs must not hide the others.
-	younger = 4
+	// stream does, and a stream that hangs must not hide the others. Where a thread
+	// waits for the oldest, the younger ones are all that is asked about, and rarely.
+	younger      = 4
+	youngerPause = 20 * time.Millisecond
 )
 
-// poller is a waiter of one goroutine, which runs while somebody waits.
+// poller is a waiter of one goroutine, which runs while somebody waits, and of some
+// that block in the driver for waits that take long.
 type poller struct {
 	core  *core
-	wake  chan struct{} // holds one
-	lanes []*lane       // those watched; guarded by core.mu
-	runs  bool          // likewise
+	alarm *alarm.Alarm // made by the first run
+
+	// Guarded by core.mu.
+	lanes   []*lane // those watched
+	runs    bool
+	asleep  bool
+	blocks  bool // a blocked wait of this backend sleeps, so it is worth a thread
+	threads int  // blocked in the driver
 }
 
-func newPoller(c *core) *poller { return &poller{core: c, wake: make(chan struct{}, 1)} }
+func newPoller(c *core, blocks bool) *poller {
+	return &poller{core: c, blocks: blocks && c.config.threads > 0}
+}
 
 func (p *poller) want(l *lane) {
 	now := time.Now()
-	l.due = now
 	if !l.watched {
 		l.watched = true
-		l.backoff = backoff{since: now, due: now}
+		l.backoff = backoff{since: now}
 		p.lanes = append(p.lanes, l)
 	}
-	if !p.runs {
+	if l.blocked == nil {
+		l.due = now
+	}
+	switch {
+	case !p.runs:
 		p.runs = true
 		p.core.start(p.run)
-		return
-	}
-	select {
-	case p.wake <- struct{}{}:
+	case l.blocked != nil && l.wanted > 2:
+		// The lane has its time already.
 	default:
+		p.wake()
 	}
 }
 
-func (p *poller) blocked() int { return 0 }
+// wake ends the pause of the goroutine, and needs core.mu.
+func (p *poller) wake() {
+	if p.asleep {
+		p.asleep = false
+		p.alarm.Wake()
+	}
+}
+
+func (p *poller) blocked() int { return p.threads }
+
+func (p *poller) end() { p.wake() }
+
+func (p *poller) release() {
+	if p.alarm != nil {
+		p.alarm.Close()
+	}
+}
 
 func (p *poller) run() {
-	pause := time.NewTimer(longPause)
-	defer pause.Stop()
+	switch {
+	case p.alarm != nil:
+	case p.core.config.coarse:
+		p.alarm = alarm.NewCoarse()
+	default:
+		p.alarm = alarm.New()
+	}
 	var due []*lane
 	var over []verdict
 	for {
-		var next time.Time
-		if due, next = p.plan(due[:0]); due == nil {
+		var pause time.Duration
+		if due, pause = p.plan(due[:0]); due == nil {
 			return
 		}
 		if len(due) > 0 {
@@ -69,23 +113,21 @@ func (p *poller) run() {
 			over = p.core.poll(due, over[:0])
 			<-p.core.turn
 			p.core.giveBack(over)
+			p.handOver(due)
 			runtime.Gosched()
 			continue
 		}
-		pause.Reset(time.Until(next))
-		select {
-		case <-pause.C:
-		case <-p.wake:
-		}
+		p.alarm.Sleep(pause)
 	}
 }
 
-// plan gives the lanes to poll now, or when to ask again. It gives nil when
+// plan gives the lanes to poll now, or how long to sleep. It gives nil when
 // nobody waits any longer, and the goroutine must end.
-func (p *poller) plan(due []*lane) (_ []*lane, next time.Time) {
+func (p *poller) plan(due []*lane) (_ []*lane, pause time.Duration) {
 	c := p.core
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	p.asleep = false
 	p.lanes = slices.DeleteFunc(p.lanes, func(l *lane) bool {
 		l.watched = l.wanted > 0
 		return !l.watched
@@ -93,21 +135,81 @@ func (p *poller) plan(due []*lane) (_ []*lane, next time.Time) {
 	if len(p.lanes) == 0 {
 		p.runs = false
 		c.stopped()
-		return nil, next
+		return nil, 0
 	}
 	now := time.Now()
+	next := time.Duration(math.MaxInt64)
 	for _, l := range p.lanes {
+		wait := l.due.Sub(now)
 		switch {
-		case !l.due.After(now):
+		case l.blocked != nil && l.wanted == 1 && l.blocked.wanted():
+			continue // the thread finds out all that anybody wants to know
+		case wait <= 0:
 			due = append(due, l)
-		case next.IsZero() || l.due.Before(next):
-			next = l.due
+		case wait < next:
+			next = wait
 		}
 	}
-	if due == nil {
-		due = []*lane{}
+	if len(due) == 0 {
+		p.asleep = true
+		return []*lane{}, next
 	}
-	return due, next
+	// One wake-up serves those too whose turn is near.
+	for _, l := range p.lanes {
+		if wait := l.due.Sub(now); wait > 0 && wait < l.pause/2 && l.blocked == nil {
+			due = append(due, l)
+		}
+	}
+	return due, 0
+}
+
+// handOver gives waits that take long to threads which block in the driver, as far as
+// there are any left: those wake sooner than a poll, and cost nothing meanwhile.
+func (p *poller) handOver(polled []*lane) {
+	if !p.blocks {
+		return
+	}
+	c := p.core
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	for _, l := range polled {
+		if p.threads >= c.config.threads {
+			return
+		}
+		if l.blocked != nil || l.mixed || len(l.fences) == 0 || l.wanted == 0 || now.Sub(l.since) < c.config.blockAfter {
+			continue
+		}
+		f := l.fences[0]
+		if f.event.Hold() != nil {
+			continue // closed meanwhile
+		}
+		l.blocked = f
+		p.threads++
+		c.start(func() { p.block(f) })
+	}
+}
+
+// block waits for a fence in the driver. Somebody else may decide it meanwhile: the
+// hold keeps its event from being used for another.
+func (p *poller) block(f *Fence) {
+	c := p.core
+	err := f.event.Wait()
+	if left := f.event.Release(); !errors.Is(left, events.ErrDestroyed) { // the source was closed meanwhile
+		c.note(left)
+	}
+	c.giveBack(c.decide(f, err, nil))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p.threads--
+	l := f.lane
+	now := time.Now()
+	l.blocked = nil
+	l.backoff = backoff{since: now, due: now}
+	if l.watched {
+		p.wake()
+	}
+	c.stopped()
 }
 
 // polled sets when the lane's turn comes again.
@@ -116,11 +218,15 @@ func (b *backoff) polled(now time.Time, moved bool) {
 		b.since, b.tries = now, 0
 	}
 	b.tries++
-	age := now.Sub(b.since)
-	b.due = now
-	if age >= quickFor || b.tries >= quickTries {
-		b.due = now.Add(min(max(age/4, shortPause), longPause))
+	switch age := now.Sub(b.since); {
+	case age < quickFor && b.tries < quickTries:
+		b.pause = 0
+	case age < oldAge:
+		b.pause = min(max(age/4, shortPause), longPause)
+	default:
+		b.pause = min(max(age/100, longPause), longestPause)
 	}
+	b.due = now.Add(b.pause)
 }
 
 // round asks the device questions.
@@ -156,7 +262,7 @@ func (r *round) end() {
 // or so many questions are asked, and settles the others.
 func (r *round) through(l *lane, most int, over []verdict) (_ []verdict, asked int) {
 	for asked < most {
-		f := r.core.fenceAt(l, 0)
+		f := r.core.oldest(l)
 		if f == nil {
 			break
 		}
@@ -177,24 +283,40 @@ func (c *core) poll(lanes []*lane, over []verdict) []verdict {
 	defer r.end()
 	for _, l := range lanes {
 		before := len(over)
-		over, _ = r.through(l, roundQuestions, over)
+		blocked, since := c.standing(l)
+		if !blocked {
+			over, _ = r.through(l, roundQuestions, over)
+		}
 		now := time.Now()
-		if len(over) == before && now.Sub(l.since) > 4*longPause {
+		found := false
+		if blocked || len(over) == before && now.Sub(since) > 4*longPause {
+			own := len(over)
 			over = c.pollYounger(&r, l, over)
+			found = len(over) > own
 		}
 		c.mu.Lock()
 		l.polled(now, len(over) > before)
+		l.mixed = l.mixed || found
+		if blocked {
+			l.due = now.Add(youngerPause)
+		}
 		c.mu.Unlock()
 	}
 	return over
 }
 
+// standing is whether a thread waits for the oldest fence of a lane, and since when
+// the present wait lasts.
+func (c *core) standing(l *lane) (blocked bool, since time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return l.blocked != nil, l.since
+}
+
 func (c *core) pollYounger(r *round, l *lane, over []verdict) []verdict {
 	for range younger {
-		l.other++
-		f := c.fenceAt(l, l.other)
+		f := c.nextYounger(l)
 		if f == nil {
-			l.other = 0
 			break
 		}
 		if reached, err := r.ask(f); reached || err != nil {
@@ -204,12 +326,24 @@ func (c *core) pollYounger(r *round, l *lane, over []verdict) []verdict {
 	return over
 }
 
-// fenceAt is the i-th oldest fence of a lane, or nil.
-func (c *core) fenceAt(l *lane, i int) *Fence {
+// nextYounger goes through the fences of a lane but the oldest, and gives nil at their
+// end.
+func (c *core) nextYounger(l *lane) *Fence {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if i >= len(l.fences) {
+	l.other++
+	if l.other >= len(l.fences) {
+		l.other = 0
 		return nil
 	}
-	return l.fences[i]
+	return l.fences[l.other]
+}
+
+func (c *core) oldest(l *lane) *Fence {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(l.fences) == 0 {
+		return nil
+	}
+	return l.fences[0]
 }

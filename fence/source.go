@@ -44,11 +44,14 @@ func New[E any, S comparable](api events.EventApi[E, S], opts ...Option) (*Sourc
 		return nil, fmt.Errorf("fence: %w: no device", events.ErrInvalid)
 	}
 	d := newDevice(api, cfg.limit)
+	if cfg.threads == 0 && !d.canQuery() {
+		return nil, fmt.Errorf("fence: %w: no blocking threads, and backend %s cannot query: nobody would find out", events.ErrInvalid, api.Backend())
+	}
 	s := &Source[S]{port: d, lanes: map[S]*lane{}, purge: lanesKept}
 	c := &s.core
 	c.config, c.where, c.turn = cfg, name(api), make(chan struct{}, 1)
 	if d.canQuery() {
-		c.rounds, c.waiter = d, newPoller(c)
+		c.rounds, c.waiter = d, newPoller(c, d.untimed != nil)
 	} else {
 		c.waiter = &threads{core: c}
 	}

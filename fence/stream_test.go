@@ -242,7 +242,7 @@ func callAfterCapture(t *testing.T, log []mock.Call) mock.Op {
 // unless the thread is exempted, which a round does: pytorch/pytorch#104487,
 // pytorch/pytorch#148594, ROCm/hip#3876.
 func TestPollsAreMadeInRounds(t *testing.T) {
-	dev, fences := device(t, mock.CallLog(5000))
+	dev, fences := deviceWith(t, []fence.Option{fence.WithBlockingThreads(0)}, mock.CallLog(5000))
 	s, other := stream(t, dev), stream(t, dev)
 	require.NoError(t, dev.CaptureBegin(s, events.CaptureGlobal))
 	f := record(t, fences, hung(t, dev))

@@ -53,7 +53,7 @@ func TestCancelledWaitEndsAndTheEventOutlivesIt(t *testing.T) {
 // polls on behind a wait that has been given up would stop the bubble's end.
 func TestDeadlineEndsTheWaitAndThePolling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dev, fences := device(t)
+		dev, fences := inBubble(t, fence.WithBlockingThreads(0))
 		f := record(t, fences, hung(t, dev))
 		for _, limit := range []time.Duration{time.Nanosecond, 100 * us, time.Second, 10 * time.Second} {
 			ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -63,7 +63,7 @@ func TestDeadlineEndsTheWaitAndThePolling(t *testing.T) {
 			require.Equal(t, limit, time.Since(began))
 			cancel()
 		}
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond)
 		polls := dev.CallCount(mock.OpRoundBegin)
 		time.Sleep(time.Hour)
 		require.Equal(t, polls, dev.CallCount(mock.OpRoundBegin))
@@ -72,34 +72,181 @@ func TestDeadlineEndsTheWaitAndThePolling(t *testing.T) {
 
 // A core at 100 % while waiting: openmm/openmm#3547, Neroued/ninfer#301,
 // pytorch/pytorch#28224, ROCm/legacy-rocm-build#3483, JuliaGPU/CUDA.jl#893. By
-// design a long wait is polled once a millisecond, however many wait.
-func TestLongWaitIsPolledAThousandTimesASecond(t *testing.T) {
+// design a wait that is only polled is asked about less and less often, up to each
+// hundredth of its age and each 10 ms, however many wait.
+func TestLongWaitIsPolledLessAndLessOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dev, fences := device(t)
+		dev, fences := inBubble(t, fence.WithBlockingThreads(0))
+		f := record(t, fences, hung(t, dev))
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		results := waiting(ctx, record(t, fences, hung(t, dev)), 64)
+		results := waiting(ctx, f, 64)
+		var at []uint64
+		for _, sleep := range []time.Duration{100 * time.Millisecond, 900 * time.Millisecond, 8 * time.Second} {
+			time.Sleep(sleep)
+			at = append(at, dev.CallCount(mock.OpRoundQuery))
+		}
 		for range 64 {
 			require.ErrorIs(t, <-results, context.DeadlineExceeded)
 		}
-		polls := dev.CallCount(mock.OpRoundQuery)
-		require.Less(t, polls, uint64(10_200))
-		require.Greater(t, polls, uint64(9_900), "and not less, or the wake-up is late")
+		require.InDelta(t, 100+quickPolls, at[0], quickPolls+20, "each millisecond")
+		require.InDelta(t, 230, at[1]-at[0], 20, "each hundredth of the age")
+		require.InDelta(t, 800, at[2]-at[1], 20, "each 10 ms")
 	})
+}
+
+// quickPolls is how often a new wait is asked about without a pause, and about how
+// often in the millisecond behind that.
+const quickPolls = 80
+
+// What takes longer than a poll is worth is waited for by a thread, which asks nothing.
+func TestLongWaitIsHandedToAThread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dev, fences := inBubble(t)
+		results := waiting(context.Background(), record(t, fences, hung(t, dev)), 64)
+		time.Sleep(10 * time.Millisecond)
+		require.Equal(t, 1, dev.System().Blocked())
+		require.Equal(t, 1, fences.Stats().Threads)
+		polls := dev.CallCount(mock.OpRoundQuery)
+		time.Sleep(time.Hour)
+		require.Equal(t, polls, dev.CallCount(mock.OpRoundQuery))
+		dev.ReleaseHangs()
+		for range 64 {
+			require.NoError(t, <-results)
+		}
+		synctest.Wait()
+		require.Zero(t, fences.Stats().Threads)
+	})
+}
+
+// A blocked wait of an ordinary event spins: 500 ms of a core for 500 ms (CUDA).
+func TestNoThreadWaitsForEventsThatSpin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dev, fences := deviceWith(t, []fence.Option{fence.Coarse()}, mock.Without(mock.FeatureUntimedCreator))
+		results := waiting(context.Background(), record(t, fences, hung(t, dev)), 3)
+		time.Sleep(time.Second)
+		require.Zero(t, dev.System().Blocked())
+		dev.ReleaseHangs()
+		for range 3 {
+			require.NoError(t, <-results)
+		}
+	})
+}
+
+// Threads that hang must not keep others from their results.
+func TestMoreHungStreamsThanThreadsHideNoOther(t *testing.T) {
+	dev, fences := deviceWith(t, []fence.Option{fence.WithBlockingThreads(2), fence.WithBlockingAfter(0)})
+	var hanging []<-chan error
+	for range 5 {
+		hanging = append(hanging, waiting(context.Background(), record(t, fences, hung(t, dev)), 2))
+	}
+	eventually(t, func() bool { return dev.System().Blocked() == 2 })
+	for range 20 {
+		s := stream(t, dev)
+		require.NoError(t, dev.Work(s, 100*us))
+		require.NoError(t, wait(record(t, fences, s)))
+		require.Equal(t, 2, fences.Stats().Threads)
+	}
+	dev.ReleaseHangs()
+	for _, r := range hanging {
+		require.NoError(t, errorsOf(t, r, 2))
+	}
+}
+
+func errorsOf(t *testing.T, results <-chan error, n int) error {
+	t.Helper()
+	var all []error
+	for range n {
+		all = append(all, within(t, results))
+	}
+	return errors.Join(all...)
+}
+
+// A thread waits for the oldest fence of a stream; the younger ones of it still get
+// their results in order, with and without somebody who waits for the oldest.
+func TestFencesBehindOneThatAThreadWaitsFor(t *testing.T) {
+	for _, leave := range []bool{false, true} {
+		dev, fences := deviceWith(t, []fence.Option{fence.WithBlockingAfter(0)})
+		s := hung(t, dev)
+		oldest := record(t, fences, s)
+		ctx, cancel := context.WithCancel(context.Background())
+		first := waiting(ctx, oldest, 1)
+		eventually(t, func() bool { return dev.System().Blocked() == 1 })
+		var rest []<-chan error
+		for range 5 {
+			rest = append(rest, waiting(context.Background(), record(t, fences, s), 2))
+		}
+		if leave {
+			cancel()
+			require.ErrorIs(t, within(t, first), context.Canceled)
+		}
+		dev.ReleaseHangs()
+		for _, r := range rest {
+			require.NoError(t, errorsOf(t, r, 2))
+		}
+		if !leave {
+			require.NoError(t, within(t, first))
+		}
+		require.NoError(t, wait(oldest))
+		cancel()
+	}
+}
+
+// A record may find a fence reached that a thread still waits for: its event must not
+// be another fence's before that thread is out of the driver.
+func TestEventIsNotUsedAgainWhileAThreadWaitsForIt(t *testing.T) {
+	dev, fences := deviceWith(t, []fence.Option{fence.WithBlockingAfter(0)})
+	for range 200 {
+		s := hung(t, dev)
+		results := waiting(context.Background(), record(t, fences, s), 1)
+		eventually(t, func() bool { return dev.System().Blocked() == 1 })
+		var both sync.WaitGroup
+		both.Go(dev.ReleaseHangs)
+		both.Go(func() {
+			for range 5 {
+				require.NoError(t, wait(record(t, fences, s)))
+			}
+		})
+		both.Wait()
+		require.NoError(t, within(t, results))
+		require.NoError(t, dev.StreamDestroy(s))
+	}
+	require.LessOrEqual(t, dev.EventStats().LiveEvents, int64(16))
+}
+
+// A thread in the driver cannot be called back: Close ends every wait at once, gives up
+// on the threads within its limit, and what they hold is destroyed when they let go.
+func TestCloseNeedsNoneOfTheBlockedThreads(t *testing.T) {
+	dev := mock.NewDevice()
+	t.Cleanup(dev.System().Close)
+	fences := sourceOf(t, dev, fence.WithBlockingAfter(0), fence.WithCloseTimeout(20*time.Millisecond))
+	var results []<-chan error
+	for range 20 {
+		results = append(results, waiting(context.Background(), record(t, fences, hung(t, dev)), 1))
+	}
+	eventually(t, func() bool { return dev.System().Blocked() == 16 })
+	err := fences.Close()
+	require.ErrorIs(t, err, events.ErrExpired)
+	require.ErrorContains(t, err, "the driver still holds 16 calls, and 16 events")
+	for _, r := range results {
+		require.ErrorIs(t, within(t, r), events.ErrClosed)
+	}
+	dev.ReleaseHangs()
+	eventually(t, func() bool { return dev.EventStats().LiveEvents == 0 && dev.System().Blocked() == 0 })
 }
 
 // A Done channel that nobody reads any longer costs polls until the fence is closed.
 func TestUnreadDoneChannelIsPolledUntilTheFenceIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dev, fences := device(t)
+		dev, fences := inBubble(t, fence.WithBlockingThreads(0))
 		f := record(t, fences, hung(t, dev))
 		f.Done()
 		time.Sleep(10 * time.Second)
 		polls := dev.CallCount(mock.OpRoundQuery)
-		require.Less(t, polls, uint64(10_200), "each millisecond")
-		require.Greater(t, polls, uint64(9_900))
+		time.Sleep(10 * time.Second)
+		require.InDelta(t, 1000, dev.CallCount(mock.OpRoundQuery)-polls, 10, "each 10 ms")
 		require.NoError(t, f.Close())
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond)
 		polls = dev.CallCount(mock.OpRoundQuery)
 		time.Sleep(time.Hour)
 		require.Equal(t, polls, dev.CallCount(mock.OpRoundQuery))

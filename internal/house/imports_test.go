@@ -22,7 +22,7 @@ var rooms = map[string][]string{
 	"events/cuda":               {"events", "events/internal"},
 	"events/hip":                {"events", "events/internal"},
 	"events/opencl":             {"events", "events/internal"},
-	"fence":                     {"events", "internal/slab"},
+	"fence":                     {"events", "internal/alarm", "internal/slab"},
 	"profiler":                  {"events"},
 	"bench":                     {"events"},
 	"cmd":                       {"bench", "profiler", "fence", "events", "events/mock", "events/cuda", "events/hip", "events/opencl"},
@@ -30,6 +30,7 @@ var rooms = map[string][]string{
 	"internal/gputest":          {"events", "events/cuda", "events/opencl"},
 	"internal/house":            {},
 	"internal/testcount":        {},
+	"internal/alarm":            {},
 	"internal/slab":             {},
 }
 

@@ -3,8 +3,7 @@ package cuda_test
 import (
 	"context"
 	"runtime"
-	"runtime/pprof"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"example.com/devevents/events/cuda"
 	"example.com/devevents/events/internal/fakert"
 	"example.com/devevents/fence"
+	"example.com/devevents/internal/crowd"
 	"example.com/devevents/profiler"
 )
 
@@ -127,6 +127,41 @@ func TestGlobalCaptureSurvivesFencesAndWindows(t *testing.T) {
 	}
 }
 
+// The same ten thousand times, with one wait that a thread has taken over.
+func TestGlobalCaptureSurvivesTenThousandFences(t *testing.T) {
+	onFakes(t, 1, func(t *testing.T, r *rig) {
+		fences := r.fences(t)
+		held := r.stream(t)
+		ctx := limited(t)
+		r.ctl.Hold(held.Handle())
+		pending, err := fences.Record(held)
+		require.NoError(t, err)
+		graph, err := r.capturing(t, events.CaptureGlobal, func(cuda.Stream) {
+			done := pending.Done()
+			require.Eventually(t, func() bool { return fences.Stats().Threads == 1 }, 30*time.Second, time.Millisecond)
+			together(8, func() {
+				s := r.stream(t)
+				for range 1250 {
+					f, err := fences.Record(s)
+					if err == nil {
+						err = f.Wait(ctx)
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+			r.ctl.Release(held.Handle())
+			<-done
+		})
+		require.NoError(t, err)
+		require.Zero(t, r.ctl.Get("invalidated_captures"))
+		require.NoError(t, graph.Close())
+		require.EqualValues(t, 10_001, fences.Stats().Reached)
+	})
+}
+
 // Whatever the library answers when it is asked whether a stream is being captured,
 // a window never has the time of something else, and the capture goes on.
 // microsoft/onnxruntime#29584, tracel-ai/cubecl#1580, peak-team/peak#84,
@@ -179,44 +214,41 @@ func TestWindowInEveryStateOfACapture(t *testing.T) {
 }
 
 // 500 waits inside the library took 504 OS threads, and Go ends a process with 10,000.
-// A wait for a fence is no call of the library.
 // golang/go#49057, microsoft/typescript-go#3120, ethereum/go-ethereum#2212,
 // JuliaGPU/CUDA.jl#2025
-func TestWaitsForFencesAreNoThreadsInTheLibrary(t *testing.T) {
-	streams, each := 30, 400
-	if testing.Short() {
-		each = 50
-	}
-	onFakes(t, 2, func(t *testing.T, r *rig) {
-		fences := r.fences(t)
-		ctx := limited(t)
-		threads := pprof.Lookup("threadcreate").Count()
-		var woken sync.WaitGroup
-		var held []cuda.Stream
-		for range streams {
-			s := r.stream(t)
-			r.ctl.Hold(s.Handle())
-			held = append(held, s)
-			f, err := fences.Record(s)
-			require.NoError(t, err)
-			for range each {
-				woken.Go(func() {
-					if err := f.Wait(ctx); err != nil {
-						t.Error(err)
-					}
-				})
+func TestTwelveThousandWaitsForFencesTakeFewThreads(t *testing.T) {
+	for name, driver := range map[string]bool{"runtime": false, "driver": true} {
+		t.Run(name, func(t *testing.T) {
+			if !crowd.Alone(t) {
+				return
 			}
-		}
-		polls := r.ctl.Get("calls_" + r.fn("EventQuery"))
-		require.Eventually(t, func() bool { return r.ctl.Get("calls_"+r.fn("EventQuery")) > polls+10*int64(streams) }, 30*time.Second, time.Millisecond)
-		require.Less(t, pprof.Lookup("threadcreate").Count()-threads, 64)
-		for _, s := range held {
-			r.ctl.Release(s.Handle())
-		}
-		woken.Wait()
-		require.Zero(t, r.ctl.Get("calls_"+r.fn("EventSynchronize")))
-		require.Zero(t, r.ctl.Get("calls_"+r.fn("StreamSynchronize")))
-	})
+			r := open(t, 2, driver)
+			var over atomic.Bool
+			d := crowd.Device[cuda.Event, cuda.Stream]{
+				API: r.dev,
+				Busy: func(s cuda.Stream) (func() bool, error) {
+					r.ctl.Hold(s.Handle())
+					return over.Load, nil
+				},
+			}
+			for range 16 {
+				d.Streams = append(d.Streams, r.stream(t))
+			}
+			d.Release = func() {
+				require.Equal(t, int64(16), r.ctl.Get("calls_"+r.fn("EventSynchronize")), "one for each stream")
+				over.Store(true)
+				for _, s := range d.Streams {
+					r.ctl.Release(s.Handle())
+				}
+			}
+			waiters := 12_000
+			if raceEnabled {
+				waiters = 4000
+			}
+			crowd.Waits(t, d, waiters)
+			require.Zero(t, r.ctl.Get("calls_"+r.fn("StreamSynchronize")))
+		})
+	}
 }
 
 // A wall clock is set by people and time daemons; placement by it jumped with them.

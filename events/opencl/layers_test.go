@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime/pprof"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"example.com/devevents/events"
 	"example.com/devevents/events/internal/clapi"
 	"example.com/devevents/fence"
+	"example.com/devevents/internal/crowd"
 	"example.com/devevents/profiler"
 )
 
@@ -70,6 +72,40 @@ func TestThousandWaitersOnFences(t *testing.T) {
 		require.Less(t, pprof.Lookup("threadcreate").Count()-threads, 100)
 		b.mustWait(t, behind)
 	})
+}
+
+// golang/go#49057, JuliaGPU/CUDA.jl#2025
+func TestTwelveThousandWaitsForFencesTakeFewThreads(t *testing.T) {
+	library(t) // or a skip, outside of the other process
+	if !crowd.Alone(t) {
+		return
+	}
+	b := over(t, library(t).api)
+	b.open(t)
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	var done atomic.Bool
+	var gates []events.GateHandle
+	d := crowd.Device[Event, Stream]{
+		API: b.Device,
+		Busy: func(s Stream) (func() bool, error) {
+			gates = append(gates, b.shut(t, s))
+			return done.Load, nil
+		},
+		Release: func() {
+			done.Store(true)
+			for _, g := range gates {
+				require.NoError(t, g.Open())
+			}
+		},
+	}
+	for range 16 {
+		d.Streams = append(d.Streams, b.stream(t))
+	}
+	waiters := 12_000
+	if raceEnabled {
+		waiters = 4000
+	}
+	crowd.Waits(t, d, waiters)
 }
 
 func cancelled() context.Context {

@@ -3,8 +3,8 @@
 package overhead_test
 
 import (
-	"math"
 	"encoding/json"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"

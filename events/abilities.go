@@ -76,6 +76,15 @@ type CaptureAsker[S comparable] interface {
 	StreamCapturing(stream S) (bool, error)
 }
 
+// InOrder is implemented by a stream type some of whose handles do not stand for one
+// queue that is done in order, as that of CUDA's and HIP's per-thread default stream,
+// which is another queue on each OS thread. On all others, and of types without it,
+// whoever knows that an event was reached knows it of those recorded on the same handle
+// before, too, and need not ask about them.
+type InOrder interface {
+	InOrder() bool
+}
+
 // StaleReader says whether EventElapsed on an event whose last record went into a
 // capture reads the stamps of the record before it, where others refuse. On
 // such a backend a capture must be asked for at both ends of a window.

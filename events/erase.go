@@ -31,6 +31,12 @@ type AnyStream struct {
 	stream any // an S
 }
 
+// InOrder is what the vendor's stream says of itself.
+func (s AnyStream) InOrder() bool {
+	o, says := s.stream.(InOrder)
+	return !says || o.InOrder()
+}
+
 // Erase hides a vendor's types. The result has the abilities of api, found with
 // Ability as always; hot calls cost a few nanoseconds more and allocate
 // nothing. A handle of another vendor, of another erased api or of none is

@@ -347,3 +347,33 @@ func erasedRounds(api events.AnyApi) error {
 	}
 	return api.StreamDestroy(s)
 }
+
+// A handle that stands for many streams does so through Erase, too.
+func TestErasedStreamSaysWhetherItIsInOrder(t *testing.T) {
+	api := events.Erase(severalStreams{device(t)})
+	s, err := api.StreamCreateNonBlocking()
+	require.NoError(t, err)
+	require.False(t, s.InOrder())
+	s, err = events.Erase(device(t)).StreamCreateNonBlocking()
+	require.NoError(t, err)
+	require.True(t, s.InOrder(), "of a type that does not say")
+	require.True(t, events.AnyStream{}.InOrder())
+}
+
+type severalStream struct{ mock.Stream }
+
+func (severalStream) InOrder() bool { return false }
+
+// severalStreams makes such streams and does nothing else with them.
+type severalStreams struct{ *mock.Device }
+
+func (d severalStreams) EventRecord(mock.Event, severalStream) error { return events.ErrUnsupported }
+func (d severalStreams) StreamWaitEvent(severalStream, mock.Event) error {
+	return events.ErrUnsupported
+}
+func (d severalStreams) StreamSynchronize(severalStream) error { return events.ErrUnsupported }
+func (d severalStreams) StreamDestroy(severalStream) error     { return events.ErrUnsupported }
+func (d severalStreams) StreamCreateNonBlocking() (severalStream, error) {
+	s, err := d.Device.StreamCreateNonBlocking()
+	return severalStream{s}, err
+}

@@ -182,12 +182,18 @@ func (e *Event[E, S]) begin(op string) (*body[E, S], error) {
 // gives it back; an error there reaches nobody, and the backend counts it.
 func (b *body[E, S]) end() {
 	b.mu.Lock()
-	b.calls--
-	last := b.holders == 0 && b.calls == 0
+	last := b.out()
 	b.mu.Unlock()
 	if last {
 		_ = b.giveBack()
 	}
+}
+
+// out counts a call out, and reports whether it was the last of an event that nobody
+// holds. It needs mu.
+func (b *body[E, S]) out() (last bool) {
+	b.calls--
+	return b.holders == 0 && b.calls == 0
 }
 
 // giveBack is for the last user.
@@ -217,7 +223,12 @@ func (e *Event[E, S]) Record(stream S) error {
 	if err != nil {
 		return err
 	}
-	defer b.end()
+	last := false
+	defer func() {
+		if last {
+			_ = b.giveBack() // as after any other call; see end
+		}
+	}()
 	b.turn.Lock()
 	defer b.turn.Unlock()
 	began := recordOrder.Add(1)
@@ -242,6 +253,7 @@ func (e *Event[E, S]) Record(stream S) error {
 	b.mu.Lock()
 	b.record++
 	b.state, b.stream, b.began, b.ended = state, stream, began, ended
+	last = b.out()
 	b.mu.Unlock()
 	return err
 }
@@ -306,6 +318,35 @@ func (b *body[E, S]) ask() (bool, error) {
 		b.completed(record)
 	}
 	return complete, err
+}
+
+// ReachedWith notes that the event's last record was reached because that of later was,
+// which was recorded on the same stream behind it, so that nobody asks the device again.
+// It makes no call of the driver. It is ErrInvalid if the two are of different streams or
+// in the other order, or if their records may have overlapped, and ErrNotReady if later
+// is not known to be reached. The stream must be InOrder.
+func (e *Event[E, S]) ReachedWith(later *Event[E, S]) error {
+	behind, err := later.lock("reached with: later event")
+	if err != nil {
+		return err
+	}
+	state, stream, began := behind.state, behind.stream, behind.began
+	behind.mu.Unlock()
+	b, err := e.lock("reached with")
+	if err != nil {
+		return err
+	}
+	defer b.mu.Unlock()
+	switch {
+	case state != StateComplete:
+		return fmt.Errorf("reached with: the later event is %v: %w", state, ErrNotReady)
+	case b.state != StateRecorded && b.state != StateComplete:
+		return fmt.Errorf("reached with: the event is %v: %w", b.state, ErrInvalid)
+	case b.stream != stream || b.ended >= began:
+		return fmt.Errorf("reached with: %w: the two were not recorded on one stream, one after the other", ErrInvalid)
+	}
+	b.state = StateComplete
+	return nil
 }
 
 // Wait blocks until the last record is reached. It cannot be cancelled; package

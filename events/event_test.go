@@ -289,6 +289,44 @@ func TestSwapIsSeenOnAStreamThatWasWrappedTwice(t *testing.T) {
 	require.ErrorIs(t, err, events.ErrReversed)
 }
 
+// Who knows that a later event was reached need not ask about an earlier one; a claim that
+// does not follow is refused, or an event would be used again too early.
+func TestReachedWithTakesOnlyWhatFollows(t *testing.T) {
+	dev := device(t, mock.Manual(), mock.Ideal())
+	s, other := newStream(t, dev), newStream(t, dev)
+	require.NoError(t, dev.Work(s, time.Millisecond))
+	first, second, third := recorded(t, dev, s), recorded(t, dev, s), recorded(t, dev, s)
+	elsewhere := recorded(t, dev, other)
+	fresh, err := events.New[mock.Event, mock.Stream](dev)
+	require.NoError(t, err)
+	dead, err := events.New[mock.Event, mock.Stream](dev)
+	require.NoError(t, err)
+	require.NoError(t, dead.Close())
+
+	require.ErrorIs(t, first.ReachedWith(second), events.ErrNotReady, "nobody has seen that")
+	dev.System().Advance(time.Second)
+	done, err := second.Query()
+	require.NoError(t, err)
+	require.True(t, done)
+	asked := dev.CallCount(mock.OpEventQuery)
+	require.ErrorIs(t, third.ReachedWith(second), events.ErrInvalid, "recorded behind it")
+	require.ErrorIs(t, elsewhere.ReachedWith(second), events.ErrInvalid, "on another stream")
+	require.ErrorIs(t, fresh.ReachedWith(second), events.ErrInvalid)
+	require.ErrorIs(t, dead.ReachedWith(second), events.ErrDestroyed)
+	require.ErrorIs(t, first.ReachedWith(dead), events.ErrDestroyed)
+	require.ErrorIs(t, first.ReachedWith(nil), events.ErrInvalid)
+	require.NoError(t, first.ReachedWith(second))
+	done, err = first.Query()
+	require.NoError(t, err)
+	require.True(t, done)
+	require.Equal(t, asked, dev.CallCount(mock.OpEventQuery), "the device was asked")
+	require.Equal(t, events.StateRecorded, third.State())
+
+	// A record in between makes it another one.
+	require.NoError(t, first.Record(s))
+	require.ErrorIs(t, first.ReachedWith(second), events.ErrInvalid)
+}
+
 // Streams have no order between them: there the clamp answers, and is counted.
 func TestEventsOfTwoStreamsAreNeverReversed(t *testing.T) {
 	dev := device(t, mock.Manual(), mock.Ideal())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"example.com/devevents/internal/slab"
 )
@@ -28,7 +29,7 @@ type Pool[E any, S comparable] struct {
 	mu      sync.Mutex
 	free    []*body[E, S] // complete
 	pending []*body[E, S] // released before the device reached them, in that order
-	alive   int
+	alive   atomic.Int64
 	closed  bool
 	lent    slab.Slab[Event[E, S]]
 
@@ -133,10 +134,10 @@ func (p *Pool[E, S]) retire() *body[E, S] {
 func (p *Pool[E, S]) reserve() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.alive >= p.limit {
+	if p.alive.Load() >= int64(p.limit) {
 		return false
 	}
-	p.alive++
+	p.alive.Add(1)
 	return true
 }
 
@@ -200,20 +201,14 @@ func (p *Pool[E, S]) take(b *body[E, S]) error {
 	return nil
 }
 
-func (p *Pool[E, S]) left() {
-	p.mu.Lock()
-	p.alive--
-	p.mu.Unlock()
-}
+func (p *Pool[E, S]) left() { p.alive.Add(-1) }
 
 // Len is the number of events that the pool has made and not destroyed.
 func (p *Pool[E, S]) Len() int {
 	if p == nil {
 		return 0
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.alive
+	return int(p.alive.Load())
 }
 
 // Close destroys the events in the pool. Events still held are destroyed when

@@ -11,50 +11,45 @@ import (
 type urgency int
 
 const (
+	none urgency = iota
 	// early is while there are free ones, and not many: the fences that were dropped
 	// on streams out of use are passed by in time, and their number stays in
 	// proportion to that of the fences that are really pending.
-	early  urgency = iota
-	needed         // a new one would have to be made
-	full           // and cannot
+	early
+	needed // a new one would have to be made
+	full   // and cannot
 )
 
 // Each question costs the caller of Record a driver call, so they are few.
 const (
-	enough         = 8  // events at a time
+	enough       = 8  // events at a time, of streams other than the record's
+	enoughOwn    = 64 // and of the record's own, where one question can answer for many
+	ownQuestions = 8
+
+	// A question is worth the more the more fences it can answer for: while there are
+	// few events altogether, a new one is made rather than asked for among so few.
+	few            = 32
+	roomy          = 1024
 	otherQuestions = 8  // about streams other than the record's
 	earlyAgain     = 4  // records until the next early look, twice as many events as they need
 	earlyPause     = 16 // the same after one in vain
-	fullQuestions  = roundQuestions - enough
+	fullQuestions  = roundQuestions - ownQuestions
 
 	// lanesPerQuestion bounds how many lanes without a fence are passed over.
 	lanesPerQuestion = 16
 )
 
 // take gets an event for a record on l.
-func (s *Source[S]) take(l *lane) (event, error) {
-	c := &s.core
-	c.mu.Lock()
-	c.inUse++
-	made := s.port.made()
-	need := c.inUse > made
-	soon := 2*c.inUse > made && c.records >= c.nextEarly
-	if soon {
-		c.nextEarly = c.records + earlyPause
-	}
-	c.mu.Unlock()
-	switch {
-	case need:
-		c.waiter.collect(l, needed)
-	case soon:
-		c.waiter.collect(l, early)
+func (s *Source[S]) take(l *lane, want urgency) (event, error) {
+	if want != none {
+		s.core.waiter.collect(l, want)
 	}
 	ev, err := s.port.take()
 	if errors.Is(err, events.ErrFull) {
 		ev, err = s.takeFull(l)
 	}
 	if err != nil {
-		c.outOfUse()
+		s.core.outOfUse(1)
 	}
 	return ev, err
 }
@@ -89,10 +84,11 @@ func (c *core) nextFreed() <-chan struct{} {
 	return c.freed
 }
 
-func (c *core) outOfUse() {
+// outOfUse counts n events out.
+func (c *core) outOfUse(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.inUse--
+	c.inUse -= n
 	if c.freed != nil {
 		close(c.freed)
 		c.freed = nil
@@ -142,8 +138,8 @@ func (p *poller) collect(own *lane, want urgency) (coming bool) {
 		patience = longPause
 	}
 	if p.core.takeTurn(patience) {
-		var few [enough]verdict
-		over := p.core.sweep(own, want, few[:0])
+		var found [enoughOwn]verdict
+		over := p.core.sweep(own, want, found[:0])
 		<-p.core.turn
 		p.core.giveBack(over)
 	}
@@ -157,7 +153,7 @@ func (c *core) sweep(own *lane, want urgency, over []verdict) []verdict {
 	r := round{core: c}
 	defer r.end()
 	if want > early {
-		over, _ = r.through(own, enough, over)
+		over, _ = r.through(own, ownQuestions, enoughOwn, over)
 	}
 	left := otherQuestions
 	if want == full {
@@ -174,9 +170,9 @@ func (c *core) sweep(own *lane, want urgency, over []verdict) []verdict {
 			break
 		}
 		c.mu.Unlock()
-		most, before := min(left, enough-len(over)), len(over)
+		most, before := enough-len(over), len(over)
 		var asked int
-		over, asked = r.through(l, most, over)
+		over, asked = r.through(l, min(left, most), most, over)
 		left -= asked
 		c.mu.Lock()
 		if len(over)-before == most {

@@ -3,6 +3,7 @@ package fence
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -86,6 +87,11 @@ func (c *core) note(err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.noteLocked(err)
+}
+
+// noteLocked is note with core.mu held.
+func (c *core) noteLocked(err error) {
 	c.trouble.count++
 	if len(c.trouble.first) < troubleKept {
 		c.trouble.first = append(c.trouble.first, err)
@@ -116,7 +122,7 @@ func (c *core) stopped() {
 	}
 }
 
-// add enters a recorded fence.
+// add enters a recorded fence, and counts its call of Record out.
 func (c *core) add(f *Fence) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,7 +131,9 @@ func (c *core) add(f *Fence) error {
 	}
 	c.records++
 	f.number = c.records
-	f.lane.fences = append(f.lane.fences, f)
+	f.lane.add(f)
+	f.lane.users--
+	c.stopped()
 	return nil
 }
 
@@ -147,21 +155,46 @@ func (c *core) decide(f *Fence, err error, over []verdict) []verdict {
 	return over
 }
 
+// decideThrough settles the oldest fences of a lane up to f, which the device was just
+// seen to reach, and with it all before it.
+func (c *core) decideThrough(f *Fence, over []verdict) []verdict {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := f.lane
+	n := slices.Index(l.fences, f) + 1
+	for _, older := range l.fences[:n] {
+		older.settle(nil)
+		if older != f {
+			// The pool asks the device about what is not known to be reached.
+			if err := c.rounds.reachedWith(older.event, f.event); err != nil {
+				c.noteLocked(err)
+			}
+		}
+		over = append(over, verdict{older, nil})
+	}
+	l.drop(n)
+	return over
+}
+
 // giveBack returns events to the pool; one that failed is destroyed.
 func (c *core) giveBack(over []verdict) {
+	back := 0
 	for _, v := range over {
 		if v.err != nil {
 			c.note(c.discard(v.fence))
 			continue
 		}
 		c.note(v.fence.event.Release())
-		c.outOfUse()
+		back++
+	}
+	if back > 0 {
+		c.outOfUse(back)
 	}
 }
 
 // discard destroys a fence's event. The device may not have reached it yet.
 func (c *core) discard(f *Fence) error {
-	defer c.outOfUse()
+	defer c.outOfUse(1)
 	return f.event.Close()
 }
 
@@ -181,7 +214,7 @@ func (c *core) close(drain func() error) error {
 			f.settle(errSourceClosed)
 			left = append(left, f)
 		}
-		l.fences = nil
+		l.fences, l.room = nil, nil
 	}
 	c.waiter.end()
 	if c.busy == 0 {

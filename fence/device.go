@@ -16,6 +16,11 @@ type event interface {
 	Close() error
 }
 
+// reachedWith notes that ev was reached because later was, on the same stream.
+func (d *device[E, S]) reachedWith(ev, later event) error {
+	return ev.(*events.Event[E, queue[E, S]]).ReachedWith(later.(*events.Event[E, queue[E, S]]))
+}
+
 // port is a device as a Source sees it. It hides the vendor's event type.
 type port[S comparable] interface {
 	rounds
@@ -34,6 +39,7 @@ type rounds interface {
 	canQuery() bool
 	beginRound() error
 	endRound() error
+	reachedWith(ev, later event) error
 }
 
 // device is a backend as the events of its Source see it. Two things differ

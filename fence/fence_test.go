@@ -88,27 +88,76 @@ func TestFencesOfOneStreamComplete(t *testing.T) {
 	require.NoError(t, all[3].Err())
 }
 
+// In order, a fence that is reached answers for all before it: not one question for each.
+func TestManyFencesAreFoundWithFewQuestions(t *testing.T) {
+	const n = 1000
+	dev, fences := device(t, mock.Manual(), mock.Ideal(), mock.QueueLimit(0))
+	s := stream(t, dev)
+	for _, reached := range []int{n, n / 2, 1, 0} {
+		var all []*fence.Fence
+		for range n {
+			require.NoError(t, dev.Work(s, us))
+			all = append(all, record(t, fences, s))
+		}
+		before := dev.CallCount(mock.OpRoundQuery)
+		var last <-chan struct{}
+		if reached > 0 {
+			last = all[reached-1].Done()
+		}
+		dev.System().Advance(time.Duration(reached) * us)
+		if reached > 0 {
+			within(t, last)
+		}
+		for i, f := range all[:reached] {
+			require.NoError(t, f.Err(), "fence %d of %d", i, reached)
+		}
+		for i, f := range all[reached:] {
+			require.ErrorIs(t, f.Err(), events.ErrNotReady, "fence %d behind %d", i, reached)
+		}
+		if reached == n {
+			require.Less(t, dev.CallCount(mock.OpRoundQuery)-before, uint64(200), "some of them while the first was not reached")
+		}
+		dev.System().Advance(n * us)
+		require.NoError(t, wait(all[n-1]))
+		require.NoError(t, all[0].Err())
+	}
+	require.Zero(t, dev.CallCount(mock.OpEventQuery), "the pool takes the word of the fences")
+	require.NoError(t, fences.Close())
+}
+
 // One handle can stand for many streams: CUDA's per-thread default stream. A
-// fence there must not be hidden by an older one that hangs.
+// fence there must not be hidden by an older one that hangs, nor be the reason to take
+// an older one for reached.
 func TestHungFenceDoesNotHideYoungerOnes(t *testing.T) {
 	dev := mock.NewDevice()
 	t.Cleanup(dev.System().Close)
 	alias := perThread{Device: dev, hung: hung(t, dev), useHung: new(atomic.Bool)}
 	fences, err := fence.New(alias)
 	require.NoError(t, err)
-	s := stream(t, dev)
+	s, err := alias.StreamCreateNonBlocking()
+	require.NoError(t, err)
+	recorded := func() *fence.Fence {
+		f, err := fences.Record(s)
+		require.NoError(t, err)
+		return f
+	}
+	first := recorded()
 	alias.useHung.Store(true)
 	var old []*fence.Fence
 	for range 10 {
-		old = append(old, record(t, fences, s))
+		old = append(old, recorded())
 	}
 	alias.useHung.Store(false)
-	young := record(t, fences, s)
+	young := recorded()
 	require.NoError(t, wait(young))
-	pending(t, old[0])
+	require.NoError(t, wait(first))
 	results := waiting(context.Background(), old[0], 1)
-	eventually(t, func() bool { return dev.System().Blocked() == 1 })
-	require.NoError(t, wait(record(t, fences, s)), "also while a thread waits for the oldest")
+	require.NoError(t, wait(recorded()), "also while somebody waits for an old one")
+	time.Sleep(10 * time.Millisecond)
+	require.Zero(t, dev.System().Blocked(), "a thread would see the oldest alone")
+	for _, f := range old {
+		pending(t, f)
+	}
 	dev.ReleaseHangs()
 	require.NoError(t, within(t, results))
 	require.NoError(t, fences.Close())

@@ -119,17 +119,37 @@ func pending(t testing.TB, f *fence.Fence) {
 	require.ErrorIs(t, f.Err(), events.ErrNotReady)
 }
 
-// perThread is a device on which every stream handle stands for one of two
-// streams, as CUDA's per-thread default stream does.
+// perThread is a device whose stream handles each stand for one of two streams, as that
+// of CUDA's per-thread default stream does.
 type perThread struct {
 	*mock.Device
 	hung    mock.Stream
 	useHung *atomic.Bool
 }
 
-func (d perThread) EventRecord(e mock.Event, s mock.Stream) error {
+// threadStream says so of itself.
+type threadStream struct{ mock.Stream }
+
+func (threadStream) InOrder() bool { return false }
+
+func (d perThread) EventRecord(e mock.Event, s threadStream) error {
 	if d.useHung.Load() {
-		s = d.hung
+		return d.Device.EventRecord(e, d.hung)
 	}
-	return d.Device.EventRecord(e, s)
+	return d.Device.EventRecord(e, s.Stream)
 }
+
+func (d perThread) StreamWaitEvent(s threadStream, e mock.Event) error {
+	return d.Device.StreamWaitEvent(s.Stream, e)
+}
+
+func (d perThread) StreamSynchronize(s threadStream) error {
+	return d.Device.StreamSynchronize(s.Stream)
+}
+
+func (d perThread) StreamCreateNonBlocking() (threadStream, error) {
+	s, err := d.Device.StreamCreateNonBlocking()
+	return threadStream{s}, err
+}
+
+func (d perThread) StreamDestroy(s threadStream) error { return d.Device.StreamDestroy(s.Stream) }

@@ -13,6 +13,7 @@ type lane struct {
 	number  int     // among the lanes of the source, for a stream without a handle
 	handle  uintptr // the vendor's own, for texts only
 	handled bool    // handle counts
+	ordered bool    // what is reached was reached in the order of fences
 
 	// recording spans a record and its entry below, so that the order of fences
 	// is that of the stream. A record blocks while the stream's queue is full;
@@ -21,11 +22,11 @@ type lane struct {
 
 	users     int      // calls of Record in progress
 	fences    []*Fence // oldest first; each owns its event as long as it is here
+	room      []*Fence // what fences is a part of, from its beginning
 	wanted    int      // how many of fences somebody waits for
 	watched   bool     // the waiter has the lane on its list
 	collected bool     // a thread serves it though nobody waited
 	blocked   *Fence   // that a thread waits for, while a poller serves the others
-	mixed     bool     // a younger fence was reached before an older one: no stream in order
 	backoff            // of the poller
 }
 
@@ -46,24 +47,43 @@ func (l *lane) String() string {
 	return fmt.Sprintf("stream no. %d", l.number)
 }
 
+// add puts a fence behind the others.
+func (l *lane) add(f *Fence) {
+	if n := len(l.fences); n == cap(l.fences) && n <= cap(l.room)/2 {
+		// As many again have gone from the beginning.
+		copy(l.room[:n], l.fences)
+		clear(l.fences)
+		l.fences = l.room[:n]
+	}
+	l.fences = append(l.fences, f)
+	if cap(l.fences) > cap(l.room) {
+		l.room = l.fences
+	}
+}
+
 // remove takes a fence out. It reports false if somebody else did before, who
 // then has the event.
 func (l *lane) remove(f *Fence) bool {
-	if len(l.fences) > 0 && l.fences[0] == f {
-		l.fences[0] = nil
-		if len(l.fences) == 1 {
-			l.fences = l.fences[:0] // there is room for the next
-		} else {
-			l.fences = l.fences[1:]
-		}
-		return true
-	}
 	i := slices.Index(l.fences, f)
-	if i < 0 {
+	switch {
+	case i < 0:
 		return false
+	case i == 0:
+		l.drop(1)
+	default:
+		l.fences = slices.Delete(l.fences, i, i+1)
 	}
-	l.fences = slices.Delete(l.fences, i, i+1)
 	return true
+}
+
+// drop takes the n oldest fences out.
+func (l *lane) drop(n int) {
+	clear(l.fences[:n])
+	if n == len(l.fences) {
+		l.fences = l.room[:0]
+	} else {
+		l.fences = l.fences[n:]
+	}
 }
 
 // idle reports whether nothing needs the lane.

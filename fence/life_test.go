@@ -55,7 +55,8 @@ func TestDroppedFencesGiveTheirEventsBack(t *testing.T) {
 			require.NoError(t, f.Close())
 		}
 	}
-	require.LessOrEqual(t, dev.EventStats().LiveEvents, int64(2))
+	// They are asked for 32 at a time, since one question answers for as many.
+	require.LessOrEqual(t, dev.EventStats().LiveEvents, int64(33))
 }
 
 // The same where the backend cannot query: there Close must do it.

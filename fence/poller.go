@@ -27,13 +27,10 @@ const (
 	// one lane may ask before the others have their turn.
 	roundQuestions = 256
 
-	// Once a wait is as slow as the long pause, younger fences of its stream
-	// are asked about in turn. On a stream in order that is in vain. But one
-	// handle can stand for many streams, as that of CUDA's per-thread default
-	// stream does, and a stream that hangs must not hide the others. Where a thread
-	// waits for the oldest, the younger ones are all that is asked about, and rarely.
-	younger      = 4
-	youngerPause = 20 * time.Millisecond
+	// Where one handle stands for many streams, as that of CUDA's per-thread default
+	// stream does, one that hangs must not hide the others: once a wait is as slow as
+	// the long pause, younger fences are asked about in turn.
+	younger = 4
 )
 
 // poller is a waiter of one goroutine, which runs while somebody waits, and of some
@@ -61,18 +58,11 @@ func (p *poller) want(l *lane) {
 		l.backoff = backoff{since: now}
 		p.lanes = append(p.lanes, l)
 	}
-	if l.blocked == nil {
-		l.due = now
+	if l.blocked != nil {
+		return // the thread tells when there is something to ask
 	}
-	switch {
-	case !p.runs:
-		p.runs = true
-		p.core.start(p.run)
-	case l.blocked != nil && l.wanted > 2:
-		// The lane has its time already.
-	default:
-		p.wake()
-	}
+	l.due = now
+	p.again()
 }
 
 // wake ends the pause of the goroutine, and needs core.mu.
@@ -142,8 +132,8 @@ func (p *poller) plan(due []*lane) (_ []*lane, pause time.Duration) {
 	for _, l := range p.lanes {
 		wait := l.due.Sub(now)
 		switch {
-		case l.blocked != nil && l.wanted == 1 && l.blocked.wanted():
-			continue // the thread finds out all that anybody wants to know
+		case l.blocked != nil:
+			continue // younger fences cannot be reached before that one
 		case wait <= 0:
 			due = append(due, l)
 		case wait < next:
@@ -177,7 +167,7 @@ func (p *poller) handOver(polled []*lane) {
 		if p.threads >= c.config.threads {
 			return
 		}
-		if l.blocked != nil || l.mixed || len(l.fences) == 0 || l.wanted == 0 || now.Sub(l.since) < c.config.blockAfter {
+		if l.blocked != nil || !l.ordered || len(l.fences) == 0 || l.wanted == 0 || now.Sub(l.since) < c.config.blockAfter {
 			continue
 		}
 		f := l.fences[0]
@@ -207,9 +197,19 @@ func (p *poller) block(f *Fence) {
 	l.blocked = nil
 	l.backoff = backoff{since: now, due: now}
 	if l.watched {
-		p.wake()
+		p.again()
 	}
 	c.stopped()
+}
+
+// again has the lanes looked at, and needs core.mu.
+func (p *poller) again() {
+	if !p.runs {
+		p.runs = true
+		p.core.start(p.run)
+		return
+	}
+	p.wake()
 }
 
 // polled sets when the lane's turn comes again.
@@ -258,20 +258,32 @@ func (r *round) end() {
 	}
 }
 
-// through asks about the fences of a lane, oldest first, until one is not reached
-// or so many questions are asked, and settles the others.
-func (r *round) through(l *lane, most int, over []verdict) (_ []verdict, asked int) {
-	for asked < most {
-		f := r.core.oldest(l)
+// through asks about the fences of a lane, oldest first, until one is not reached, so
+// many questions are asked or there is no room for more, and settles the others. In order, one that is reached
+// answers for all before it, so that after each the next to ask about lies twice as far
+// ahead.
+func (r *round) through(l *lane, most, room int, over []verdict) (_ []verdict, asked int) {
+	room += len(over)
+	for ahead := 0; asked < most && len(over) < room; asked++ {
+		f, last := r.core.ahead(l, min(ahead, room-len(over)-1))
 		if f == nil {
 			break
 		}
 		reached, err := r.ask(f)
-		asked++
-		if !reached && err == nil {
-			break
+		switch {
+		case reached && err == nil && l.ordered:
+			over = r.core.decideThrough(f, over)
+			ahead = 2*ahead + 1
+		case reached || err != nil && ahead == 0:
+			over = r.core.decide(f, err, over)
+		case ahead == 0:
+			return over, asked + 1
+		default:
+			ahead = 0 // too far, or for the oldest to say
+			if last == 0 {
+				return over, asked + 1
+			}
 		}
-		over = r.core.decide(f, err, over)
 	}
 	return over, asked
 }
@@ -283,34 +295,23 @@ func (c *core) poll(lanes []*lane, over []verdict) []verdict {
 	defer r.end()
 	for _, l := range lanes {
 		before := len(over)
-		blocked, since := c.standing(l)
-		if !blocked {
-			over, _ = r.through(l, roundQuestions, over)
-		}
+		over, _ = r.through(l, roundQuestions, math.MaxInt32, over)
 		now := time.Now()
-		found := false
-		if blocked || len(over) == before && now.Sub(since) > 4*longPause {
-			own := len(over)
+		if len(over) == before && !l.ordered && c.age(l, now) > 4*longPause {
 			over = c.pollYounger(&r, l, over)
-			found = len(over) > own
 		}
 		c.mu.Lock()
 		l.polled(now, len(over) > before)
-		l.mixed = l.mixed || found
-		if blocked {
-			l.due = now.Add(youngerPause)
-		}
 		c.mu.Unlock()
 	}
 	return over
 }
 
-// standing is whether a thread waits for the oldest fence of a lane, and since when
-// the present wait lasts.
-func (c *core) standing(l *lane) (blocked bool, since time.Time) {
+// age is how long the present wait lasts.
+func (c *core) age(l *lane, now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return l.blocked != nil, l.since
+	return now.Sub(l.since)
 }
 
 func (c *core) pollYounger(r *round, l *lane, over []verdict) []verdict {
@@ -339,11 +340,14 @@ func (c *core) nextYounger(l *lane) *Fence {
 	return l.fences[l.other]
 }
 
-func (c *core) oldest(l *lane) *Fence {
+// ahead is the fence so far behind the oldest of a lane, or the youngest, and its place;
+// nil if there is none.
+func (c *core) ahead(l *lane, place int) (*Fence, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(l.fences) == 0 {
-		return nil
+	place = min(place, len(l.fences)-1)
+	if place < 0 {
+		return nil, 0
 	}
-	return l.fences[0]
+	return l.fences[place], place
 }

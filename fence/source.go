@@ -88,16 +88,16 @@ func (s *Source[S]) Record(stream S) (*Fence, error) {
 		return nil, notMade("record")
 	}
 	c := &s.core
-	l, f, err := s.open(stream)
+	l, f, want, err := s.open(stream)
 	if err != nil {
 		return nil, fmt.Errorf("fence record: %w", err)
 	}
-	defer s.release(l)
-	ev, err := s.take(l)
+	ev, err := s.take(l, want)
 	if errors.Is(err, events.ErrFull) && s.port.made() >= c.config.limit {
 		err = fmt.Errorf("%w; wait for fences or close them, or raise WithLimit", err)
 	}
 	if err != nil {
+		s.release(l)
 		return nil, fmt.Errorf("fence record: %s, %v: %w", c.where, l, err)
 	}
 	f.core, f.event, f.lane, f.at = c, ev, l, time.Now()
@@ -107,19 +107,19 @@ func (s *Source[S]) Record(stream S) (*Fence, error) {
 		err = c.add(f)
 	}
 	l.recording.Unlock()
-	switch {
-	case recorded != nil:
+	if err == nil {
+		return f, nil
+	}
+	if recorded != nil {
 		// Never reached the device: as good as new, except in a capture, which
 		// the pool sees.
 		err = errors.Join(err, ev.Release())
-		c.outOfUse()
-	case err != nil:
+		c.outOfUse(1)
+	} else {
 		err = errors.Join(err, c.discard(f))
 	}
-	if err != nil {
-		return nil, fmt.Errorf("fence record: %s, %v: %w", c.where, l, err)
-	}
-	return f, nil
+	s.release(l)
+	return nil, fmt.Errorf("fence record: %s, %v: %w", c.where, l, err)
 }
 
 // WaitOn makes work queued on stream from now on wait, on the device, until f
@@ -219,13 +219,21 @@ const lanesKept = 64
 // to nothing.
 const lastSlab = 2048
 
-// open counts a call of Record in and finds or makes its lane. The fence is empty.
-func (s *Source[S]) open(stream S) (*lane, *Fence, error) {
+// open counts a call of Record in, and an event for it, and finds or makes its lane. The
+// fence is empty.
+func (s *Source[S]) open(stream S) (*lane, *Fence, urgency, error) {
+	made := s.port.made()
 	c := &s.core
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.enter(); err != nil {
-		return nil, nil, err
+		return nil, nil, none, err
+	}
+	want := none
+	c.inUse++
+	if 2*c.inUse > made && c.records >= c.nextEarly {
+		want = early
+		c.nextEarly = c.records + earlyPause
 	}
 	l := s.lanes[stream]
 	if l == nil {
@@ -233,15 +241,21 @@ func (s *Source[S]) open(stream S) (*lane, *Fence, error) {
 			s.forget()
 		}
 		s.opened++
-		l = &lane{number: s.opened}
+		l = &lane{number: s.opened, ordered: true}
 		if named, ok := any(stream).(interface{ Handle() uintptr }); ok {
 			l.handle, l.handled = named.Handle(), true
+		}
+		if o, says := any(stream).(events.InOrder); says {
+			l.ordered = o.InOrder()
 		}
 		s.lanes[stream] = l
 		c.lanes = append(c.lanes, l)
 	}
+	if worth := len(l.fences) == 0 || len(l.fences) >= few || made >= min(roomy, c.config.limit/2); c.inUse > made && worth {
+		want = needed
+	}
 	l.users++
-	return l, c.blank.Next(lastSlab), nil
+	return l, c.blank.Next(lastSlab), want, nil
 }
 
 // forget drops the lanes that nothing needs.

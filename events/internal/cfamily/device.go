@@ -639,6 +639,12 @@ func (d Device[V]) WrapStream(handle uintptr) Stream[V] {
 // The stream keeps its owner.
 func (s Stream[V]) Handle() uintptr { return s.handle }
 
+// InOrder implements events.InOrder: false for the per-thread default stream.
+func (s Stream[V]) InOrder() bool { return s.handle != perThreadStream }
+
+// perThreadStream is cudaStreamPerThread, CU_STREAM_PER_THREAD and hipStreamPerThread.
+const perThreadStream = 2
+
 // StreamCapturing implements events.CaptureAsker.
 func (d Device[V]) StreamCapturing(stream Stream[V]) (bool, error) {
 	if d.dev == nil || stream.dev != d.dev {

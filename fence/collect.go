@@ -153,7 +153,7 @@ func (c *core) sweep(own *lane, want urgency, over []verdict) []verdict {
 	r := round{core: c}
 	defer r.end()
 	if want > early {
-		over, _ = r.through(own, ownQuestions, enoughOwn, over)
+		over, _ = r.through(own, few-1, ownQuestions, enoughOwn, over)
 	}
 	left := otherQuestions
 	if want == full {
@@ -172,7 +172,7 @@ func (c *core) sweep(own *lane, want urgency, over []verdict) []verdict {
 		c.mu.Unlock()
 		most, before := enough-len(over), len(over)
 		var asked int
-		over, asked = r.through(l, min(left, most), most, over)
+		over, asked = r.through(l, 0, min(left, most), most, over)
 		left -= asked
 		c.mu.Lock()
 		if len(over)-before == most {

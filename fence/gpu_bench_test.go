@@ -21,6 +21,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/devevents/events"
 	"example.com/devevents/events/cuda"
 	"example.com/devevents/fence"
 	"example.com/devevents/internal/gputest"
@@ -306,7 +307,7 @@ func BenchmarkGPURecordBesideWaits(b *testing.B) {
 	streams := manyStreams(b, dev)
 	var alone, beside, ratios []float64
 	for range b.N {
-		for range 3 {
+		for range 8 {
 			var a, c []float64
 			for range roundsGPU {
 				a = append(a, r.batch())
@@ -371,4 +372,88 @@ func middle(all []float64) float64 {
 	sorted := slices.Clone(all)
 	slices.Sort(sorted)
 	return sorted[len(sorted)/2]
+}
+
+// What a record of a default fence is made of.
+func BenchmarkGPURecordParts(b *testing.B) {
+	dev := gputest.Device(b)
+	s := gputest.Stream(b, dev)
+	var untimed []cuda.Event
+	for range 512 {
+		e, err := dev.EventCreateUntimed(true)
+		require.NoError(b, err)
+		defer func() { require.NoError(b, dev.EventDestroy(e)) }()
+		untimed = append(untimed, e)
+	}
+	pool := events.NewPool(dev, 4096, true)
+	defer func() { require.NoError(b, pool.Close()) }()
+	own, err := events.NewUntimed(dev, true)
+	require.NoError(b, err)
+	defer func() { require.NoError(b, own.Close()) }()
+	fences, err := fence.New(dev)
+	require.NoError(b, err)
+	defer func() { require.NoError(b, fences.Close()) }()
+	part := func(name string, call func(i int) error, after func()) {
+		b.Run(name, func(b *testing.B) {
+			var all []float64
+			for range b.N {
+				require.NoError(b, dev.StreamSynchronize(s))
+				began := time.Now()
+				for i := range batchGPU {
+					if err := call(i); err != nil {
+						b.Fatal(err)
+					}
+				}
+				all = append(all, float64(time.Since(began))/batchGPU)
+				after()
+			}
+			b.ReportMetric(middle(all), "ns/call")
+			b.ReportMetric(slices.Min(all), "ns/call-min")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+	nothing := func() {}
+	part("record-one", func(int) error { return dev.EventRecord(untimed[0], s) }, nothing)
+	part("record", func(i int) error { return dev.EventRecord(untimed[i], s) }, nothing)
+	spinning, err := dev.EventCreateUntimed(false)
+	require.NoError(b, err)
+	defer func() { require.NoError(b, dev.EventDestroy(spinning)) }()
+	part("record-not-blocking", func(int) error { return dev.EventRecord(spinning, s) }, nothing)
+	timed := gputest.Event(b, dev)
+	part("record-timed", func(int) error { return dev.EventRecord(timed, s) }, nothing)
+	part("capturing", func(int) error { _, err := dev.StreamCapturing(s); return err }, nothing)
+	part("both", func(i int) error {
+		if err := dev.EventRecord(untimed[i], s); err != nil {
+			return err
+		}
+		_, err := dev.StreamCapturing(s)
+		return err
+	}, nothing)
+	part("event", func(int) error { return own.Record(s) }, nothing)
+	var held []*events.Event[cuda.Event, cuda.Stream]
+	part("get", func(int) error {
+		e, err := pool.Get()
+		held = append(held, e)
+		return err
+	}, func() {
+		for _, e := range held {
+			require.NoError(b, e.Release())
+		}
+		held = held[:0]
+	})
+	part("query", func(int) error { _, err := dev.EventQuery(untimed[0]); return err }, nothing)
+	part("round", func(int) error {
+		r, err := dev.RoundBegin()
+		if err != nil {
+			return err
+		}
+		return dev.RoundEnd(r)
+	}, nothing)
+	var last *fence.Fence
+	part("fence", func(int) (err error) { last, err = fences.Record(s); return err }, func() { require.NoError(b, wait(last)) })
+	part("fence-rested", func(int) (err error) { last, err = fences.Record(s); return err }, func() {
+		require.NoError(b, wait(last))
+		time.Sleep(time.Millisecond)
+	})
+	b.Logf("%+v", fences.Stats())
 }

@@ -261,10 +261,12 @@ func (r *round) end() {
 // through asks about the fences of a lane, oldest first, until one is not reached, so
 // many questions are asked or there is no room for more, and settles the others. In order, one that is reached
 // answers for all before it, so that after each the next to ask about lies twice as far
-// ahead.
-func (r *round) through(l *lane, most, room int, over []verdict) (_ []verdict, asked int) {
-	room += len(over)
-	for ahead := 0; asked < most && len(over) < room; asked++ {
+// ahead. The first to ask about lies so far ahead of the oldest.
+func (r *round) through(l *lane, ahead, most, room int, over []verdict) (_ []verdict, asked int) {
+	if !l.ordered {
+		ahead = 0
+	}
+	for room += len(over); asked < most && len(over) < room; asked++ {
 		f, last := r.core.ahead(l, min(ahead, room-len(over)-1))
 		if f == nil {
 			break
@@ -295,7 +297,7 @@ func (c *core) poll(lanes []*lane, over []verdict) []verdict {
 	defer r.end()
 	for _, l := range lanes {
 		before := len(over)
-		over, _ = r.through(l, roundQuestions, math.MaxInt32, over)
+		over, _ = r.through(l, 0, roundQuestions, math.MaxInt32, over)
 		now := time.Now()
 		if len(over) == before && !l.ordered && c.age(l, now) > 4*longPause {
 			over = c.pollYounger(&r, l, over)

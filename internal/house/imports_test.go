@@ -192,6 +192,7 @@ func TestDirectRequirementsStayFew(t *testing.T) {
 		"github.com/stretchr/testify",
 		"go.uber.org/goleak",
 		"go.uber.org/zap",
+		"golang.org/x/sys",
 	}
 	var direct []string
 	for _, r := range goMod(t, root(t)).Require {

@@ -9,32 +9,25 @@ import (
 	"go.uber.org/zap"
 
 	"example.com/devevents/events"
+	"example.com/devevents/profiler/internal/clock"
 )
 
-// placer puts device times on the host's clock.
-//
-// Known for certain is only this: an event's stamp lies between the host times
-// read before the call that recorded it and after the first query that found it
-// reached. An anchor is such a bracket made as narrow as possible, on a stream of
-// our own. A device time x is dx away from an anchor's on the device's clock,
-// so its host time lies dx away from the bracket, give or take what the clocks'
-// rates can differ over dx. The anchors before and after a window and the
-// window's own record and first-seen times each give such an interval; the
-// truth lies in all of them, so the answer is the middle of what they share and
-// the bound half of it.
+// placer puts device times on the host's clock: it takes the anchors that its clock
+// reckons with, and keeps their events as long as stamps may be read from them. See
+// package clock for what is known and what follows from it.
 //
 // The harvest's lock guards it.
 type placer[E any, S comparable] struct {
-	engine  *engine[E, S]
-	stream  S
-	probes  []*probe[E]
-	anchors []anchor[E] // of this epoch, oldest first
-	spare   []E
-	epoch   uint32
-	since   int64 // host clock at the first anchor of this epoch; nothing began before the first epoch's
-	gaps    []gap // the last times in which the clocks were set apart
-	tick    int64 // the step of the device's stamps
-	tried   int64 // host clock at the last try, successful or not
+	engine *engine[E, S]
+	stream S
+	probes []*probe[E]
+	clock  *clock.Clock
+	held   []E // the events of the clock's anchors, in the same order
+	spare  []E
+	since  int64 // host clock at the first anchor of this epoch; nothing began before the first epoch's
+	gaps   []gap // the last times in which the clocks were set apart
+	tried  int64 // host clock at the last try, successful or not
+	news   bool  // an anchor has come since the last placements
 }
 
 const (
@@ -44,13 +37,14 @@ const (
 	// which only widens the bracket. Beyond this it is given up.
 	probeLimit = int64(time.Millisecond)
 	probePolls = 20000
-	// floatError is half a step of the vendor's float32 milliseconds, relative to
-	// the reading.
-	floatError = 6e-8
+	// maxLink is how far apart anchors may lie for the rate to change once between them at
+	// most: a time daemon sets the host's rate each second or less often.
+	maxLink = int64(500 * time.Millisecond)
 	// The step that is assumed where none shows.
 	tickUnknown = 1024
 	tickLimit   = 20 * time.Millisecond
 	tickTries   = 4096
+	tickSingly  = 16
 )
 
 // gap is a span of the host's clock in which the clocks were set apart at some
@@ -63,13 +57,6 @@ const gapsKept = 16
 type probe[E any] struct {
 	stamp[E]
 	late bool // given up; not to be recorded again before it is reached
-}
-
-// anchor is one comparison of the clocks.
-type anchor[E any] struct {
-	event         E
-	before, after int64 // host clock
-	x             int64 // device clock, nanoseconds in this epoch
 }
 
 // placement is what is known of a window's start.
@@ -86,6 +73,9 @@ type placement struct {
 // open makes the private stream and its events and takes the first anchor.
 func (p *placer[E, S]) open(e *engine[E, S]) error {
 	p.engine = e
+	p.clock = clock.New(clock.Config{
+		MaxRate: e.cfg.maxRate, Tick: tickUnknown, MinLink: int64(e.cfg.anchorEvery) / 2, MaxLink: maxLink, Skew: e.cfg.skew,
+	})
 	stream, err := e.api.StreamCreateNonBlocking()
 	if err != nil {
 		return fmt.Errorf("a stream for comparing the clocks: %w", err)
@@ -122,13 +112,13 @@ func (p *placer[E, S]) close() {
 	for _, pr := range p.probes {
 		destroy(pr.event)
 	}
-	for _, a := range p.anchors {
-		destroy(a.event)
+	for _, event := range p.held {
+		destroy(event)
 	}
 	for _, event := range p.spare {
 		destroy(event)
 	}
-	p.probes, p.anchors, p.spare = nil, nil, nil
+	p.probes, p.held, p.spare = nil, nil, nil
 	if err := e.api.StreamDestroy(p.stream); err != nil {
 		e.count.destroyFailed.Add(1)
 		e.noteFailure(err)
@@ -170,9 +160,11 @@ func (p *placer[E, S]) measureTick() error {
 			return err
 		}
 	}
-	// The step may be longer than all of them took: go on until it shows.
+	// The step may be longer than all of them took: go on until it shows. And events
+	// right behind each other may lie apart by the same multiple of it each time: go on
+	// a little with some that do not.
 	limit := time.Now().Add(tickLimit)
-	for tries := 0; least == 0 && tries < tickTries && time.Now().Before(limit); tries++ {
+	for tries := 0; (least == 0 && tries < tickTries || tries < tickSingly) && time.Now().Before(limit); tries++ {
 		last := p.spare[n-1]
 		if err := api.EventRecord(last, p.stream); err != nil {
 			return err
@@ -186,13 +178,13 @@ func (p *placer[E, S]) measureTick() error {
 	}
 	switch {
 	case least == 0: // they all read the same
-		p.tick = tickUnknown
+		p.clock.SetTick(tickUnknown)
 	case divisor < 16:
 		// Steps that are no whole number of nanoseconds have no common divisor
 		// in them: the least span seen is then the safe side.
-		p.tick = least
+		p.clock.SetTick(least)
 	default:
-		p.tick = divisor
+		p.clock.SetTick(divisor)
 	}
 	return nil
 }
@@ -229,34 +221,35 @@ func (p *placer[E, S]) take() {
 		e.count.anchorsMissed.Add(1)
 		return
 	}
-	if len(p.spare) == 0 {
-		p.spare = append(p.spare, p.anchors[0].event)
-		p.anchors = append(p.anchors[:0], p.anchors[1:]...)
-	}
-	a := anchor[E]{event: p.probes[best].event, before: before, after: after}
-	if n := len(p.anchors); n > 0 {
-		last := p.anchors[n-1]
-		dx, err := e.api.EventElapsed(last.event, a.event)
+	event := p.probes[best].event
+	var span int64
+	if n := len(p.held); n > 0 {
+		read, err := e.api.EventElapsed(p.held[n-1], event)
 		if err != nil {
 			e.noteFault(err)
 			e.count.anchorsMissed.Add(1)
 			return
 		}
-		a.x = last.x + int64(dx)
-
-		if p.contradicts(last, a, int64(dx)) {
-			p.newEpoch("two comparisons of the clocks exclude each other", gap{last.before, a.after})
-			a.x = 0
-		}
+		span, _ = p.clock.Snap(int64(read))
 	}
-	if len(p.anchors) == 0 {
+	if p.clock.Full() {
+		p.spare = append(p.spare, p.held[0])
+		p.held = append(p.held[:0], p.held[1:]...)
+	}
+	if !p.clock.Add(before, after, span) {
+		p.newEpoch("two comparisons of the clocks exclude each other", gap{p.clock.At(p.clock.Len() - 1).Before, after})
+		p.clock.Add(before, after, 0)
+	}
+	if len(p.held) == 0 {
 		p.since = before
 	}
 	last := len(p.spare) - 1
 	p.probes[best].event = p.spare[last]
 	p.spare = p.spare[:last]
-	p.anchors = append(p.anchors, a)
+	p.held = append(p.held, event)
+	p.news = true
 	e.count.anchors.Add(1)
+	p.publish()
 }
 
 // probe is one bracket. The thread is kept, so that nothing but the scheduler
@@ -296,12 +289,6 @@ func (p *placer[E, S]) probe(pr *probe[E]) (before, after int64, ok bool) {
 	return 0, 0, false
 }
 
-// contradicts reports whether two anchors cannot both be true.
-func (p *placer[E, S]) contradicts(a, b anchor[E], dx int64) bool {
-	slack := p.engine.cfg.maxRate*float64(dx) + floatError*float64(dx) + float64(2*p.tick)
-	return float64(b.before-a.after)-slack > float64(dx) || float64(b.after-a.before)+slack < float64(dx)
-}
-
 // newEpoch forgets every anchor: the clocks were set apart by a suspend, a reset
 // or a jump, and what was known before says nothing about now.
 func (p *placer[E, S]) newEpoch(why string, when gap) {
@@ -309,15 +296,13 @@ func (p *placer[E, S]) newEpoch(why string, when gap) {
 		p.gaps = append(p.gaps[:0], p.gaps[1:]...)
 	}
 	p.gaps = append(p.gaps, when)
-	for _, a := range p.anchors {
-		p.spare = append(p.spare, a.event)
-	}
-	p.anchors = p.anchors[:0]
-	p.epoch++
+	p.spare = append(p.spare, p.held...)
+	p.held = p.held[:0]
+	p.clock.Reset()
 	p.engine.count.contradictions.Add(1)
-	if p.epoch&(p.epoch-1) == 0 { // the first, the second, the fourth: not one a window
+	if epoch := p.clock.Epoch(); epoch&(epoch-1) == 0 { // the first, the second, the fourth: not one a window
 		p.engine.cfg.log.Warn("the host's and the device's clock contradict each other; a new epoch begins",
-			zap.String("reason", why), zap.Uint32("epoch", p.epoch))
+			zap.String("reason", why), zap.Uint32("epoch", epoch))
 	}
 }
 
@@ -342,89 +327,125 @@ func (p *placer[E, S]) torn(began, seen int64) error {
 // began before a later epoch's first anchor may lie on the other side of what set
 // the clocks apart, so nothing is known of it but its own times.
 func (p *placer[E, S]) locate(start E, began, seen int64, took time.Duration) (placement, error) {
-	w := placement{epoch: p.epoch, took: int64(took), began: began, seen: seen}
-	if most := float64(seen-began)*(1+p.engine.cfg.maxRate) + float64(2*p.tick); float64(took)*(1-floatError) > most {
+	w := placement{epoch: p.clock.Epoch(), took: int64(took), began: began, seen: seen}
+	if most := float64(seen-began)*(1+p.engine.cfg.maxRate) + float64(2*p.clock.Tick()); float64(took)*(1-clock.FloatError) > most {
 		return w, fmt.Errorf("%w: %v on the device between a record and its completion that lie %v apart on the host", events.ErrBadReading, took, time.Duration(seen-began))
 	}
 	if err := p.torn(began, seen); err != nil {
 		return w, err
 	}
-	if p.epoch > 0 && began < p.since {
+	if w.epoch > 0 && began < p.since {
 		return w, nil
 	}
 	earlier, later := -1, -1
-	for i := len(p.anchors) - 1; i >= 0; i-- {
-		if p.anchors[i].after <= began {
+	for i := p.clock.Len() - 1; i >= 0; i-- {
+		if p.clock.At(i).After <= began {
 			earlier = i
 			break
 		}
-		if p.anchors[i].before >= seen {
+		if p.clock.At(i).Before >= seen {
 			later = i
 		}
 	}
-	if earlier >= 0 && later >= 0 && p.anchors[later].before-seen+int64(took) < began-p.anchors[earlier].after {
+	if earlier >= 0 && later >= 0 && p.clock.At(later).Before-seen+int64(took) < began-p.clock.At(earlier).After {
 		earlier = -1
 	}
+	var err error
 	switch {
 	case earlier >= 0:
-		dx, err := p.engine.api.EventElapsed(p.anchors[earlier].event, start)
-		if err != nil {
-			return w, err
-		}
-		w.x, w.located = p.anchors[earlier].x+int64(dx), true
-		w.slack = 2*floatError*float64(dx) + anchorsKept/2
+		err = p.readFrom(&w, earlier, start, true)
 	case later >= 0:
-		dx, err := p.engine.api.EventElapsed(start, p.anchors[later].event)
-		if err != nil {
-			return w, err
-		}
-		w.x, w.located = p.anchors[later].x-int64(dx), true
-		w.slack = 2*floatError*float64(dx) + anchorsKept/2
+		err = p.readFrom(&w, later, start, false)
 	}
-	return w, nil
+	if err != nil || !w.located || w.slack == 0 {
+		return w, err
+	}
+	// What has waited long on the device lies far from the anchor that is certain, and
+	// nearer to another of which it is known by now on which side it lies.
+	near := p.nearest(w.x)
+	if apart := w.x - p.clock.At(near).X; near != earlier && near != later && math.Abs(float64(apart)) > 2*w.slack+float64(2*p.clock.Tick()) {
+		err = p.readFrom(&w, near, start, apart > 0)
+	}
+	return w, err
 }
 
-// followed reports whether an anchor follows the window, so that waiting for
-// another would not place it better.
-func (p *placer[E, S]) followed(w placement) bool {
-	n := len(p.anchors)
-	return w.epoch != p.epoch || !w.located || n > 0 && p.anchors[n-1].x > w.x
+// readFrom reads a start's distance from an anchor, which lies before it or behind it.
+func (p *placer[E, S]) readFrom(w *placement, anchor int, start E, before bool) error {
+	from, to := p.held[anchor], start
+	if !before {
+		from, to = start, p.held[anchor]
+	}
+	read, err := p.engine.api.EventElapsed(from, to)
+	if err != nil {
+		return err
+	}
+	span, slack := p.clock.Snap(int64(read))
+	if slack > 0 {
+		// That of the chain from there to the anchors near the start is as much again,
+		// and half a nanosecond for each link.
+		slack = 2*slack + anchorsKept/2
+	}
+	if !before {
+		span = -span
+	}
+	w.x, w.slack, w.located = p.clock.At(anchor).X+span, slack, true
+	return nil
+}
+
+// nearest is the anchor that lies nearest to a device time.
+func (p *placer[E, S]) nearest(x int64) int {
+	best, apart := 0, int64(math.MaxInt64)
+	for i := p.clock.Len() - 1; i >= 0; i-- {
+		d := x - p.clock.At(i).X
+		if d < 0 {
+			d = -d
+		}
+		if d > apart {
+			break // they only get farther
+		}
+		best, apart = i, d
+	}
+	return best
+}
+
+// settles reports whether waiting for more anchors would not place a window better.
+func (p *placer[E, S]) settles(w placement) bool {
+	return w.epoch != p.clock.Epoch() || !w.located || p.clock.Settles(w.x)
 }
 
 // place gives a window's start on the host's clock and the bound that the truth
 // lies in.
-func (p *placer[E, S]) place(w placement) (at int64, bound time.Duration, epoch uint32, err error) {
+func (p *placer[E, S]) place(w placement) (clock.Placement, error) {
 	if err := p.torn(w.began, w.seen); err != nil {
-		return 0, 0, 0, err
+		return clock.Placement{}, err
 	}
-	rate, tick := p.engine.cfg.maxRate, float64(p.tick)
-	// What the window itself shows. Host times count from the record call here: a
-	// float64 does not hold every nanosecond of a clock with a distant origin.
 	took := float64(w.took)
-	low := 0.0
-	high := math.Max(low, float64(w.seen-w.began)-took+tick+(rate+floatError)*took)
-	if w.located && w.epoch == p.epoch {
-		for _, a := range p.neighbours(w.x) {
-			dx := float64(w.x - a.x)
-			slack := rate*math.Abs(dx) + w.slack + floatError*math.Abs(dx) + tick
-			low = math.Max(low, float64(a.before-w.began)+dx-slack)
-			high = math.Min(high, float64(a.after-w.began)+dx+slack)
-		}
-		if low > high {
-			p.newEpoch("a window lies outside of what the comparisons of the clocks allow", gap{w.began, w.seen})
-			p.take()
-			return 0, 0, 0, errTorn
-		}
+	// It ended when it was seen or before, so it began so long before that.
+	latest := w.seen - w.began - w.took + p.clock.Tick() + int64(math.Ceil((p.engine.cfg.maxRate+clock.FloatError)*took))
+	at, ok := p.clock.Place(clock.Stamp{
+		X: w.x, Slack: w.slack, Known: w.located && w.epoch == p.clock.Epoch(),
+		Low: w.began, High: w.began + max(latest, 0),
+	})
+	if !ok {
+		p.newEpoch("a window lies outside of what the comparisons of the clocks allow", gap{w.began, w.seen})
+		p.take()
+		return clock.Placement{}, errTorn
 	}
-	half := (high - low) / 2
-	return w.began + int64(math.Round(low+half)), time.Duration(math.Ceil(half)) + 1, w.epoch, nil
+	if at.Clamped {
+		p.engine.count.clamped.Add(1)
+	}
+	return at, nil
 }
 
-// neighbours are the anchors on both sides of a device time.
-func (p *placer[E, S]) neighbours(x int64) []anchor[E] {
-	i := len(p.anchors)
-	for i > 0 && p.anchors[i-1].x > x {
-		i--
+// publish makes the clock's state known to whoever asks for it.
+func (p *placer[E, S]) publish() {
+	best, last := p.clock.Brackets()
+	ppm, uncertainty := p.clock.Drift()
+	state := &p.engine.clockState
+	state.Lock()
+	defer state.Unlock()
+	state.known = ClockStats{
+		Tick: time.Duration(p.clock.Tick()), BestBracket: time.Duration(best), LastBracket: time.Duration(last),
+		DriftPPM: ppm, DriftUncertaintyPPM: uncertainty, Epoch: p.clock.Epoch(),
 	}
-	return p.anchors[max(i-1, 0):min(i+1, len(p.anchors))]
 }

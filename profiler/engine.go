@@ -34,8 +34,12 @@ type engine[E any, S comparable] struct {
 	lastStream atomic.Uint64
 	count      counters
 	fault      atomic.Pointer[nowhere]
-	closed     atomic.Bool
-	prepared   atomic.Int64 // windows that events exist for, or are being made for
+	clockState struct {
+		sync.Mutex
+		known ClockStats
+	}
+	closed   atomic.Bool
+	prepared atomic.Int64 // windows that events exist for, or are being made for
 
 	changes bell
 	sinks   []*sinkRunner
@@ -161,6 +165,14 @@ func (e *engine[E, S]) now() int64 {
 
 func (e *engine[E, S]) origin() time.Time { return e.base }
 func (e *engine[E, S]) stats() Stats      { return e.count.snapshot(e.tally()) }
+
+func (e *engine[E, S]) clockStats() ClockStats {
+	e.clockState.Lock()
+	known := e.clockState.known
+	e.clockState.Unlock()
+	known.Anchors, known.Rejected, known.Clamped = e.count.anchors.Load(), e.count.anchorsMissed.Load(), e.count.clamped.Load()
+	return known
+}
 
 func (e *engine[E, S]) tally() tally {
 	e.mu.RLock()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/devevents/events"
+	"example.com/devevents/profiler/internal/clock"
 )
 
 // harvest reads windows back. Its lock is held by whoever does so: the
@@ -22,6 +23,7 @@ type harvest[E any, S comparable] struct {
 	complete []reached[E, S]
 	look     []*window[E]
 	waiting  []entry // read back, to be placed when the clocks have been compared again
+	looked   int     // of those, how many were found not to be settled
 	batch    []Span
 }
 
@@ -43,10 +45,10 @@ type entry struct {
 
 const (
 	// placementLimit bounds the windows that wait to be placed.
-	placementLimit = 4096
-	// placementPatience is for how many anchors a window waits that a busy device
-	// does not answer.
-	placementPatience = 5
+	placementLimit = 1 << 15
+	// placementPatience is for how many anchor intervals a window waits for the anchors
+	// behind it, which are one more than clock.Links and may be missed on a busy device.
+	placementPatience = 2*clock.Links + 2
 )
 
 // once looks at every stream, reads back what is done, and places what can be
@@ -320,26 +322,34 @@ func (h *harvest[E, S]) giveBack() {
 	h.complete = h.complete[:0]
 }
 
-// placeAll places the windows that an anchor follows, or all of them.
+// placeAll places the windows that will not be placed better, that somebody waits for
+// or that have waited long enough, or all of them. Without a new anchor, and with
+// nobody who waits, those that were looked at before are as they were.
 func (h *harvest[E, S]) placeAll(all bool) {
 	if len(h.waiting) == 0 {
 		return
 	}
 	e := h.engine
 	patience := e.now() - placementPatience*int64(e.cfg.anchorEvery)
-	kept := h.waiting[:0]
-	for _, w := range h.waiting {
-		if !all && w.seen > patience && w.results.readers.Load() == 0 && !h.placer.followed(w.placement) {
+	from := 0
+	if !all && !h.placer.news && e.eager.Load() == 0 && h.waiting[0].seen > patience {
+		from = min(h.looked, len(h.waiting))
+	}
+	h.placer.news = false
+	kept := h.waiting[:from]
+	for _, w := range h.waiting[from:] {
+		if !all && w.seen > patience && w.results.readers.Load() == 0 && !h.placer.settles(w.placement) {
 			kept = append(kept, w)
 			continue
 		}
-		at, bound, epoch, err := h.placer.place(w.placement)
+		at, err := h.placer.place(w.placement)
 		e.count.placing.Add(-1)
 		if err != nil {
 			e.settle(w.results, w.position, err)
 			continue
 		}
-		w.span.Start, w.span.Bound, w.span.Epoch = e.base.Add(time.Duration(at)), bound+e.slack, epoch
+		w.span.Start, w.span.Bound, w.span.Epoch = e.base.Add(time.Duration(at.At)), time.Duration(at.Bound)+e.slack, w.epoch
+		w.span.Quality = Quality(at.Quality)
 		e.count.finished.Add(1)
 		w.results.put(w.position, w.span, nil)
 		if len(e.sinks) > 0 {
@@ -351,6 +361,7 @@ func (h *harvest[E, S]) placeAll(all bool) {
 	}
 	clear(h.waiting[len(kept):]) // they would keep their streams
 	h.waiting = kept
+	h.looked = len(kept)
 }
 
 // deliver hands what was placed to the sinks' queues.

@@ -231,7 +231,7 @@ func TestTruthWithCoarseStamps(t *testing.T) {
 	for _, tick := range []time.Duration{32, 1000, 25 * us, 100 * us, time.Millisecond} {
 		for _, cost := range []time.Duration{0, 1280} {
 			x := newTruth(t, 0, []mock.Option{mock.EventCost(cost), mock.Tick(tick), mock.Drift(30)})
-			require.Zero(t, x.engine.harvest.placer.tick%int64(tick), "found %d", x.engine.harvest.placer.tick)
+			require.Zero(t, x.engine.harvest.placer.clock.Tick()%int64(tick), "found %d", x.engine.harvest.placer.clock.Tick())
 			rng := rand.New(rand.NewPCG(uint64(tick), 7))
 			for range Count(20, 300) {
 				x.advance(time.Duration(rng.IntN(50_000_000)))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.com/devevents/events"
+	"example.com/devevents/profiler/internal/clock"
 )
 
 // Profiler measures windows of device work on one device. S is the vendor's
@@ -31,6 +32,7 @@ type core interface {
 	fail(err error)
 	close() error
 	stats() Stats
+	clockStats() ClockStats
 	origin() time.Time
 }
 
@@ -220,6 +222,15 @@ func (p *Profiler[S]) Stats() Stats {
 	return p.core.stats()
 }
 
+// ClockStats is what is known of the device's clock at this moment. It makes no call of
+// the driver and waits for none.
+func (p *Profiler[S]) ClockStats() ClockStats {
+	if p == nil {
+		return ClockStats{}
+	}
+	return p.core.clockStats()
+}
+
 // Origin is the instant that the host's clock counts from: when New was called,
 // or the zero of a clock given to it. Span.Start carries its monotonic reading, so
 // the two can be subtracted.
@@ -391,6 +402,53 @@ type Span struct {
 	// Epoch changes when the clocks contradicted each other (suspend, reset):
 	// starts of different epochs must not be compared by the device's order.
 	Epoch uint32
+	// Quality says what Start and Bound rest on.
+	Quality Quality
+}
+
+// Quality says what a placement on the host's clock rests on. More is better.
+type Quality uint8
+
+const (
+	// QualityAlone is a window of which nothing is known but when the host recorded it
+	// and when it saw that the device had passed it.
+	QualityAlone Quality = Quality(clock.Alone)
+	// QualityCausal is one that was placed before enough comparisons of the clocks
+	// followed it: for a reader who does not wait, for Flush, or on a device too busy
+	// for more. Its bound is as true, and wider.
+	QualityCausal Quality = Quality(clock.Causal)
+	// QualitySettled is one between comparisons of the clocks, with enough of them on
+	// both sides to tell how the clocks' rates behaved.
+	QualitySettled Quality = Quality(clock.Settled)
+)
+
+// String names a quality.
+func (q Quality) String() string {
+	switch q {
+	case QualityAlone:
+		return "alone"
+	case QualityCausal:
+		return "causal"
+	case QualitySettled:
+		return "settled"
+	}
+	return fmt.Sprintf("Quality(%d)", uint8(q))
+}
+
+// ClockStats is what a profiler knows of the device's clock.
+type ClockStats struct {
+	Tick        time.Duration // the step of the device's stamps, as far as it shows
+	BestBracket time.Duration // the narrowest of the last comparisons of the clocks, up to 64
+	LastBracket time.Duration // the last one's
+	// DriftPPM is by how many millionths the host's clock is faster than the device's,
+	// over those comparisons, give or take DriftUncertaintyPPM.
+	DriftPPM            float64
+	DriftUncertaintyPPM float64
+	Epoch               uint32 // how often the clocks were set apart
+
+	Anchors  uint64 // comparisons made
+	Rejected uint64 // comparisons given up because the device did not answer in time
+	Clamped  uint64 // windows whose own times set the estimate right
 }
 
 // End is Start plus Duration, within the same Bound.
@@ -423,6 +481,7 @@ type counters struct {
 	placing                                               atomic.Int64 // read back, not placed yet
 	sinkDropped, sinkFailed                               atomic.Uint64
 	anchors, anchorsMissed, contradictions, destroyFailed atomic.Uint64
+	clamped                                               atomic.Uint64
 }
 
 // tally is what one stream counts, under its lock: an atomic counter shared by

@@ -7,15 +7,17 @@ type Config struct {
 	// MaxRate is by how much of itself a host second may be longer or shorter than a
 	// device second.
 	MaxRate float64
-	// Tick is the step of the device's stamps, in nanoseconds: a stamp lies up to so
-	// much before the moment that it is of.
+	// Tick is the step of the device's stamps, in nanoseconds, or more: a stamp lies up
+	// to so much before the moment that it is of. Once enough readings have turned out
+	// to be multiples of it, others that are rounded by less than half of it are set
+	// right; the first that cannot be one ends that.
 	Tick int64
-	// Exact says that stamps are whole multiples of Tick, so that a reading that is
-	// rounded by less than half of it can be set right.
-	Exact bool
 	// MinLink is the least distance, in nanoseconds, of anchors whose slopes are
 	// compared: over a short one the brackets hide every rate.
 	MinLink int64
+	// MaxLink is the longest link, in nanoseconds, within which the rate changes at most
+	// once, so that the links around it show by how much.
+	MaxLink int64
 	// Skew is how far behind the middle of a bracket stamps lie, in parts of the
 	// bracket, as measured by other means; 0 where nobody has. It moves estimates and
 	// no bound.
@@ -48,9 +50,14 @@ type Clock struct {
 	all  []Anchor // of this epoch, oldest first
 	main []int    // of those, in this order, the ones at least MinLink apart
 
-	dropped uint64 // anchors forgotten
+	agreed  int // readings in a row that are multiples of the tick
+	refuted bool
 	epoch   uint32
 }
+
+// enough is how many readings must be multiples of the tick before one is corrected:
+// of a tick that is twice too long, half of them are.
+const enough = 32
 
 // New makes a clock without an anchor.
 func New(cfg Config) *Clock {
@@ -58,7 +65,7 @@ func New(cfg Config) *Clock {
 }
 
 // SetTick replaces what is known of the stamps' step.
-func (c *Clock) SetTick(tick int64, exact bool) { c.cfg.Tick, c.cfg.Exact = tick, exact }
+func (c *Clock) SetTick(tick int64) { c.cfg.Tick, c.agreed, c.refuted = tick, 0, false }
 
 // Tick is the step of the stamps.
 func (c *Clock) Tick() int64 { return c.cfg.Tick }
@@ -80,10 +87,19 @@ func (c *Clock) Full() bool { return len(c.all) == kept }
 func (c *Clock) Snap(span int64) (exact int64, slack float64) {
 	slack = FloatError*math.Abs(float64(span)) + 0.5 // the nanosecond that it is rounded to
 	tick := c.cfg.Tick
-	if !c.cfg.Exact || tick <= 1 || 2*slack >= float64(tick) {
+	if c.refuted || tick <= 1 || 2*slack >= float64(tick) {
 		return span, slack
 	}
-	return (span + tick/2) / tick * tick, 0
+	nearest := (span + tick/2) / tick * tick
+	if math.Abs(float64(span-nearest)) > slack {
+		c.refuted = true
+		return span, slack
+	}
+	if c.agreed < enough {
+		c.agreed++
+		return span, slack
+	}
+	return nearest, 0
 }
 
 // Add takes an anchor whose reading is so far behind that of the last one, after Snap. It
@@ -102,7 +118,6 @@ func (c *Clock) Add(before, after, span int64) bool {
 	if c.Full() {
 		copy(c.all, c.all[1:])
 		c.all = c.all[:kept-1]
-		c.dropped++
 		if len(c.main) > 0 && c.main[0] == 0 {
 			c.main = append(c.main[:0], c.main[1:]...)
 		}
@@ -268,6 +283,11 @@ func (c *Clock) between(s Stamp) (at, err, skew float64, settled bool) {
 	if settled {
 		last, change, part = k+1+Links, c.slope(k+1, k+1+Links), lambda*(1-lambda)
 		hidden = c.resolution(k-Links, k) + c.resolution(k+1, k+1+Links)
+	}
+	for j := k - Links; j < last; j++ {
+		if c.all[c.main[j+1]].X-c.all[c.main[j]].X > c.cfg.MaxLink {
+			return at, math.Inf(1), skew, settled // a rate may have come and gone in it
+		}
 	}
 	kappa := math.Abs(change-c.slope(k-Links, k)) + hidden
 	for j := k - Links; j+2 <= last; j++ {

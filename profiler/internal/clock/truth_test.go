@@ -42,7 +42,7 @@ type script struct {
 	preempt  float64 // chance that a host read is held up
 	tail     float64 // mean of what a call takes beyond the least, us
 	tick     float64
-	exact    bool
+	coarser  float64 // by how much the clock overestimates the tick
 	queue    float64 // the longest that a stamp waits behind other work, seconds
 	busy     float64 // chance that the device answers late
 	interval float64 // between anchors, seconds
@@ -125,7 +125,7 @@ func run(t *testing.T, s script, seed uint64, n int) (out outcome) {
 	t.Helper()
 	w := &world{rng: rand.New(rand.NewPCG(seed, 77)), script: s, rate: s.drift * 1e-6}
 	w.turns = 0.05 * second
-	c := clock.New(clock.Config{MaxRate: 1200e-6, Tick: int64(s.tick), Exact: s.exact, MinLink: int64(0.4 * s.interval * second)})
+	c := clock.New(clock.Config{MaxRate: 1200e-6, Tick: int64(s.tick * s.coarser), MinLink: int64(0.4 * s.interval * second), MaxLink: second / 2})
 	var stamps []float64 // of the anchors, the device's own
 	var waiting []moment
 	perLink := 50
@@ -243,7 +243,7 @@ func quantile(all []float64, q float64) float64 {
 	return sorted[int(q*float64(len(sorted)-1))]
 }
 
-var quiet = script{drift: 6, walk: 0.1, tail: 0.2, tick: 32, exact: true, interval: 0.1}
+var quiet = script{drift: 6, walk: 0.1, tail: 0.2, tick: 32, coarser: 1, interval: 0.1}
 
 func with(change func(s *script)) script {
 	s := quiet
@@ -280,8 +280,10 @@ func TestTruthLiesInEveryBound(t *testing.T) {
 		"fast host":             {with(func(s *script) { s.drift = 600 }), 0},
 		"slow host":             {with(func(s *script) { s.drift = -600 }), 0},
 		"tick of 1 us":          {with(func(s *script) { s.tick = 1000 }), 0},
-		"interpolated stamps":   {with(func(s *script) { s.tick, s.exact = 1, false }), 0},
+		"interpolated stamps":   {with(func(s *script) { s.tick, s.coarser = 1, 40 }), 0},
+		"tick taken for twice":  {with(func(s *script) { s.coarser = 2 }), 1},
 		"anchors each second":   {with(func(s *script) { s.interval = 1 }), 0},
+		"steps 500 ppm, 0.55 s, anchors each second": {with(func(s *script) { s.interval, s.step, s.every = 1, 500, 0.55 }), 0},
 		"everything": {with(func(s *script) {
 			s.preempt, s.queue, s.busy, s.tail, s.walk, s.step, s.every = 0.05, 3, 0.2, 1, 1, 50, 0.55
 		}), 0},

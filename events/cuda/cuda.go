@@ -15,7 +15,8 @@ func (Vendor) VendorName() string { return "cuda" }
 // implements events.EventApi[Event, Stream] and the abilities Querier,
 // RoundQuerier, CaptureAsker, UntimedCreator, Identifier, StreamWrapper,
 // StatsReader, Gate, Scratch and Graphs, as far as the library has them:
-// ask with events.Ability. Close gives back what Gate and Scratch keep.
+// ask with events.Ability. Close gives back what Gate and Scratch keep. TimerAsk has the
+// device read its own timer between two moments of the host's, without an event.
 type Device = cfamily.Device[Vendor]
 
 // Event is a cudaEvent_t that knows whether it is alive and recorded. The zero
@@ -26,6 +27,9 @@ type Event = cfamily.Event[Vendor]
 // Device.WrapStream. The zero value is invalid; WrapStream(0) is the default
 // stream. Stream.Handle is the cudaStream_t.
 type Stream = cfamily.Stream[Vendor]
+
+// TimerQuestion is what Device.TimerAsk gives.
+type TimerQuestion = cfamily.TimerQuestion
 
 // Runtime is the loaded library. Runtime.Device gives its devices, Runtime.Info
 // says what was loaded.

@@ -184,6 +184,8 @@ func (r *rig) calls(t testing.TB) []call {
 	require.NoError(t, err)
 	_, err = dev.ScratchSpin(time.Microsecond, s)
 	require.NoError(t, err)
+	_, err = dev.TimerAsk(s)
+	require.NoError(t, err)
 	require.NoError(t, dev.CaptureBegin(other, events.CaptureThreadLocal))
 	r.graph, err = dev.CaptureEnd(other)
 	require.NoError(t, err)
@@ -212,6 +214,14 @@ func (r *rig) calls(t testing.TB) []call {
 		{"ScratchMemset", func() error { return dev.ScratchMemset(from, 1, 64, s) }},
 		{"ScratchCopy", func() error { return dev.ScratchCopy(to, from, 64, s) }},
 		{"ScratchSpin", func() error { _, err := dev.ScratchSpin(time.Microsecond, s); return err }},
+		{"TimerAsk", func() error {
+			q, err := dev.TimerAsk(s)
+			if err == nil {
+				q.Ask()
+				err = dev.StreamSynchronize(s)
+			}
+			return err
+		}},
 		{"GateClose", func() error {
 			gate, err := dev.GateClose(s, time.Minute)
 			if err != nil {

@@ -445,3 +445,60 @@ func TestGPUDestroyedAndZeroHandlesNeverReachTheDriver(t *testing.T) {
 		}
 	})
 }
+
+// The device's own timer, read between two moments of the host's choosing, without an
+// event: what placements by events are held against.
+func TestGPUTimerAnswersBetweenTwoHostReadings(t *testing.T) {
+	dev := gputest.Device(t)
+	s := gputest.Stream(t, dev)
+	var last uint64
+	var narrowest time.Duration
+	for range 50 {
+		q, err := dev.TimerAsk(s)
+		require.NoError(t, err)
+		require.Eventually(t, q.Running, 10*time.Second, 10*time.Microsecond)
+		_, answered := q.Answer()
+		require.False(t, answered, "before it was asked")
+		before := time.Now()
+		q.Ask()
+		var timer uint64
+		for !answered {
+			timer, answered = q.Answer()
+			require.Less(t, time.Since(before), 10*time.Second)
+		}
+		width := time.Since(before)
+		require.Greater(t, timer, last)
+		last = timer
+		if narrowest == 0 || width < narrowest {
+			narrowest = width
+		}
+	}
+	t.Logf("narrowest bracket %v", narrowest)
+	spin, err := dev.ScratchSpin(10*time.Microsecond, s)
+	require.NoError(t, err)
+	times, ok := spin.(interface {
+		Times() (first, last uint64, err error)
+	})
+	require.True(t, ok)
+	require.NoError(t, dev.StreamSynchronize(s))
+	first, end, err := times.Times()
+	require.NoError(t, err)
+	require.Greater(t, first, last)
+	took, err := spin.Measured()
+	require.NoError(t, err)
+	require.Equal(t, uint64(took), end-first)
+
+	var open []*cuda.TimerQuestion
+	for {
+		q, err := dev.TimerAsk(gputest.Stream(t, dev))
+		if err != nil {
+			require.ErrorIs(t, err, events.ErrFull)
+			break
+		}
+		open = append(open, q)
+	}
+	require.Len(t, open, 8)
+	for _, q := range open {
+		q.Ask()
+	}
+}

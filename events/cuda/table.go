@@ -42,6 +42,7 @@ func runtimeTable() *cfamily.Table {
 		Kind:        kind,
 		SpinProgram: spinProgram,
 		SpinKernel:  "devevents_spin",
+		AskKernel:   "devevents_ask",
 
 		BlockingUntimed: blockingSync | disableTiming,
 
@@ -195,6 +196,32 @@ again:
 	setp.lt.u64 %p, %r5, %r1;
 	@%p bra again;
 	st.volatile.global.v2.u64 [%r2], {%r3, %r4};
+	ret;
+}
+.visible .entry devevents_ask(.param .u64 flag, .param .u64 out)
+{
+	.reg .u64 %r<6>;
+	.reg .u32 %v;
+	.reg .pred %p;
+	ld.param.u64 %r1, [flag];
+	ld.param.u64 %r2, [out];
+	cvta.to.global.u64 %r1, %r1;
+	cvta.to.global.u64 %r2, %r2;
+	mov.u64 %r3, %globaltimer;
+	st.volatile.global.u64 [%r2], %r3;
+	membar.sys;
+wait:
+	mov.u64 %r4, %globaltimer;
+	ld.volatile.global.u32 %v, [%r1];
+	setp.ne.u32 %p, %v, 0;
+	@%p bra answer;
+	sub.u64 %r5, %r4, %r3;
+	setp.lt.u64 %p, %r5, 1000000000;
+	@%p bra wait;
+answer:
+	mov.u64 %r4, %globaltimer;
+	st.volatile.global.u64 [%r2+8], %r4;
+	membar.sys;
 	ret;
 }
 `

@@ -24,15 +24,19 @@ type scratch struct {
 	spins  [spinSlots]*spin
 	next   int
 	gates  [gateSlots]*gateSlot
+	asker  uintptr // the kernel that answers
+	asks   [askSlots]*TimerQuestion
 }
 
 // The layout of the block: two 64-bit words for each spin, then one 32-bit word
-// for each gate.
+// for each gate, then three 64-bit words for each question.
 const (
 	spinSlots  = 256
 	gateSlots  = 64
 	gateOffset = spinSlots * 16
-	blockSize  = gateOffset + gateSlots*4
+	askSlots   = 8
+	askOffset  = gateOffset + gateSlots*4
+	blockSize  = askOffset + askSlots*24
 	maxSpin    = 10 * time.Second
 )
 
@@ -151,6 +155,7 @@ type spin struct {
 	slot  int
 	mu    sync.Mutex
 	done  bool
+	began uint64
 	took  time.Duration
 }
 
@@ -163,7 +168,7 @@ func (s *spin) Measured() (time.Duration, error) {
 		if begin == 0 || end == 0 {
 			return 0, fmt.Errorf("%w: the spin is still queued or running", events.ErrNotReady)
 		}
-		s.took, s.done = time.Duration(end-begin), true
+		s.began, s.took, s.done = begin, time.Duration(end-begin), true
 	}
 	return s.took, nil
 }
@@ -236,14 +241,7 @@ func (d Device[V]) loadKernel() error {
 			return err
 		}
 	}
-	var kernel uintptr
-	err := d.driverOp(OpModuleFunction, func(f *frame) int32 {
-		f.word[1] = 0
-		f.setText(d.lib.table.SpinKernel)
-		code := call3(d.lib.fn[OpModuleFunction], f.wordAddr(1), s.module, f.textAddr())
-		kernel = f.handle(1)
-		return code
-	})
+	kernel, err := d.kernelNamed(d.lib.table.SpinKernel)
 	if err != nil {
 		return err
 	}
@@ -264,6 +262,18 @@ func (d Device[V]) loadKernel() error {
 		s.kernel = 0
 	}
 	return errors.Join(err, d.StreamDestroy(warm))
+}
+
+// kernelNamed finds a kernel of the program.
+func (d *dev) kernelNamed(name string) (kernel uintptr, err error) {
+	err = d.driverOp(OpModuleFunction, func(f *frame) int32 {
+		f.word[1] = 0
+		f.setText(name)
+		code := call3(d.lib.fn[OpModuleFunction], f.wordAddr(1), d.scratch.module, f.textAddr())
+		kernel = f.handle(1)
+		return code
+	})
+	return kernel, err
 }
 
 // ScratchSpin implements events.Scratch.
@@ -302,6 +312,17 @@ func (d Device[V]) launchSpin(s *spin, length time.Duration, stream Stream[V]) e
 		f.launch.ns, f.launch.out = uint64(length), uint64(d.scratch.device)+uint64(16*s.slot)
 		return callLaunch(d.lib.fn[OpLaunch], d.scratch.kernel, stream.handle, &f.launch)
 	})
+}
+
+// Times are the first and the last reading of the device's own timer, in its nanoseconds,
+// once the spin is done; until then the error is events.ErrNotReady.
+func (s *spin) Times() (first, last uint64, err error) {
+	if _, err := s.Measured(); err != nil {
+		return 0, 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.began, s.began + uint64(s.took), nil
 }
 
 // discard gives the words of a spin back that was never launched.
@@ -447,9 +468,18 @@ func (d *dev) Close() error {
 		}
 		s.spins[i] = nil
 	}
+	for i, q := range s.asks {
+		if q == nil {
+			continue
+		}
+		if _, answered := q.Answer(); !answered && d.fault.Load() == nil {
+			return fmt.Errorf("%s: %w: a question to the device's timer is not answered; ask it, and wait for its stream, before closing the device", d.lib.table.Backend, events.ErrNotReady)
+		}
+		s.asks[i] = nil
+	}
 	if d.fault.Load() != nil {
 		d.stats.abandoned.Add(1)
-		s.host, s.device, s.module, s.kernel = 0, 0, 0, 0
+		s.host, s.device, s.module, s.kernel, s.asker = 0, 0, 0, 0, 0
 		return nil
 	}
 	var first error
@@ -461,6 +491,6 @@ func (d *dev) Close() error {
 			first = err
 		}
 	}
-	s.host, s.device, s.module, s.kernel = 0, 0, 0, 0
+	s.host, s.device, s.module, s.kernel, s.asker = 0, 0, 0, 0, 0
 	return first
 }

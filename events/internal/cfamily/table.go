@@ -115,6 +115,11 @@ type Table struct {
 	// (uint64 ns, uint64 address of two uint64); empty where there is none.
 	SpinProgram string
 	SpinKernel  string
+	// AskKernel of the same program (uint64 address of a uint32, uint64 address of two
+	// uint64) writes the device's timer to the first of the two, waits until the uint32
+	// is not 0, a second at most, and writes the timer to the second; empty where there
+	// is none.
+	AskKernel string
 
 	// BlockingUntimed are the flags of an event that waits in the driver and is
 	// not read for its time.

@@ -253,7 +253,9 @@ func (p *placer[E, S]) take() {
 }
 
 // probe is one bracket. The thread is kept, so that nothing but the scheduler
-// comes between the reads; a preemption widens the bracket and is seen.
+// comes between the reads; a preemption widens the bracket and is seen. Where the
+// backend has rounds the thread is prepared for queries once, while the device is on
+// its way to the stamp, and not for each of them.
 func (p *placer[E, S]) probe(pr *probe[E]) (before, after int64, ok bool) {
 	e := p.engine
 	if pr.late {
@@ -271,8 +273,17 @@ func (p *placer[E, S]) probe(pr *probe[E]) (before, after int64, ok bool) {
 		return 0, 0, false
 	}
 	pr.late = true
+	ask := func() (bool, error) { return e.reached(&pr.stamp) }
+	if e.rounds != nil {
+		if round, err := e.rounds.RoundBegin(); err == nil {
+			defer func() { e.noteFault(e.rounds.RoundEnd(round)) }()
+			ask = func() (bool, error) { return e.rounds.RoundQuery(round, pr.event) }
+		} else if e.noteFault(err) {
+			return 0, 0, false
+		}
+	}
 	for range probePolls {
-		done, err := e.reached(&pr.stamp)
+		done, err := ask()
 		after = e.now()
 		if err != nil {
 			e.noteFault(err)

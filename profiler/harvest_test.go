@@ -330,10 +330,18 @@ func TestWaitersAreBounded(t *testing.T) {
 func TestRefusedRoundsFallBackToPlainQueries(t *testing.T) {
 	r := newRig(t, []mock.Option{mock.Ideal()})
 	r.dev.Script(mock.Fault{Op: mock.OpRoundBegin, Code: mock.CodeNotPermitted})
+	r.dev.ResetCalls()
+	anchors := r.prof.Stats().Anchors
 	tr := r.track(t, "w")
 	m := tr.Stop(open(t, tr))
 	r.flushed(t)
 	span(t, m)
+	r.dev.System().Advance(time.Second)
+	m = tr.Stop(open(t, tr))
+	r.flushed(t)
+	span(t, m)
+	require.Greater(t, r.prof.Stats().Anchors, anchors)
+	require.Zero(t, r.prof.Stats().AnchorsMissed)
 	require.Zero(t, r.dev.CallCount(mock.OpRoundQuery))
 }
 

@@ -76,17 +76,17 @@ var errFailed = errors.New("failed")
 func TestSinksAreServedWithoutReaders(t *testing.T) {
 	for name, script := range map[string]mock.Fault{
 		"anchors answered": {Op: mock.OpGateClose},
-		"anchors missed":   {Op: mock.OpEventQuery, Code: mock.CodeUnknown},
+		"anchors missed":   {Op: mock.OpEventRecord, Code: mock.CodeUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var c collector
 			dev := mock.NewDevice()
 			r := rigOn(t, dev, profiler.WithSink(&c), profiler.WithAnchorInterval(2*time.Millisecond))
-			dev.Script(script)
 			tr := r.track(t, "w")
 			for range 10 {
 				tr.Stop(open(t, tr))
 			}
+			dev.Script(script)
 			eventually(t, func() bool { return len(c.got()) == 10 })
 			require.Equal(t, script.Code != 0, r.prof.Stats().AnchorsMissed > 0)
 		})

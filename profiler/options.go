@@ -134,8 +134,8 @@ func WithDisabled(disabled bool) Option { return optionFunc(func(c *config) { c.
 func WithHostClock(now func() int64) Option { return optionFunc(func(c *config) { c.clock = now }) }
 
 // WithAnchorInterval sets how often the two clocks are compared while windows
-// are unread: more often narrows the bound and costs about 25
-// microseconds of host time and four events on the device each. Default 100 ms.
+// are unread: more often narrows the bound, and costs four to twelve events on the
+// device and some 6 us of host time for each of those. Default 100 ms.
 func WithAnchorInterval(d time.Duration) Option {
 	return optionFunc(func(c *config) { c.anchorEvery = d })
 }

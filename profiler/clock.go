@@ -32,7 +32,7 @@ type placer[E any, S comparable] struct {
 
 const (
 	anchorProbes = 4
-	anchorsKept  = 64
+	anchorsKept  = clock.Kept
 	// The best of four brackets is mostly as narrow as any. Where it is wider than the
 	// narrowest of the last ones by more than an eighth, up to eight more are tried.
 	anchorTries     = 12
@@ -85,7 +85,7 @@ func (p *placer[E, S]) open(e *engine[E, S]) error {
 		return fmt.Errorf("a stream for comparing the clocks: %w", err)
 	}
 	p.stream = stream
-	for i := range anchorProbes + anchorsKept {
+	for i := range anchorProbes + anchorsKept + 1 {
 		event, err := e.api.EventCreate()
 		if err != nil {
 			p.close()
@@ -244,13 +244,13 @@ func (p *placer[E, S]) take() {
 		}
 		span, _ = p.clock.Snap(int64(read))
 	}
-	if p.clock.Full() {
-		p.spare = append(p.spare, p.held[0])
-		p.held = append(p.held[:0], p.held[1:]...)
-	}
+	victim := p.clock.Victim()
 	if !p.clock.Add(before, after, span) {
 		p.newEpoch("two comparisons of the clocks exclude each other", gap{p.clock.At(p.clock.Len() - 1).Before, after})
 		p.clock.Add(before, after, 0)
+	} else if victim >= 0 {
+		p.spare = append(p.spare, p.held[victim])
+		p.held = append(p.held[:victim], p.held[victim+1:]...)
 	}
 	if len(p.held) == 0 {
 		p.since = before
@@ -405,8 +405,8 @@ func (p *placer[E, S]) readFrom(w *placement, anchor int, start E, before bool) 
 	span, slack := p.clock.Snap(int64(read))
 	if slack > 0 {
 		// That of the chain from there to the anchors near the start is as much again,
-		// and half a nanosecond for each link.
-		slack = 2*slack + anchorsKept/2
+		// and half a nanosecond for each link between.
+		slack = 2*slack + anchorsKept/8
 	}
 	if !before {
 		span = -span

@@ -429,13 +429,29 @@ func (e *engine[E, S]) run() {
 	defer close(e.finished)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	// How many windows were started when nothing but open ones was left, and for how
+	// many anchors more those are waited for.
+	var quiet uint64
+	left := 0
 	for {
 		e.housekeep()
 		e.harvest.once()
-		if !e.busy() {
+		if busy, _ := e.busy(); !busy {
 			e.idle.Store(true)
-			if !e.busy() { // looked at again, so that a nudge in between is not lost
+			if busy, open := e.busy(); !busy { // looked at again, so that a nudge in between is not lost
+				// While windows are open the clocks are compared as if they were unread:
+				// a window is placed by what was known when it began.
+				var next <-chan time.Time
+				if open != quiet {
+					quiet, left = open, openPatience
+				}
+				if open > 0 && left > 0 {
+					left--
+					timer.Reset(e.cfg.anchorEvery)
+					next = timer.C
+				}
 				select {
+				case <-next:
 				case <-e.wakeup:
 				case <-e.quit:
 					return
@@ -458,28 +474,39 @@ func (e *engine[E, S]) run() {
 	}
 }
 
-// busy reports whether the harvester has something to do or to wait for.
-func (e *engine[E, S]) busy() bool {
+// openPatience is for how many anchors windows are kept in mind that stay open while
+// nothing else happens: a minute of them.
+const openPatience = 600
+
+// busy reports whether the harvester has something to do or to wait for; if not, open is
+// 0 without open windows, and else a number that changes with every start.
+func (e *engine[E, S]) busy() (yes bool, open uint64) {
 	if e.count.placing.Load() > 0 {
-		return true
+		return true, 0
 	}
 	e.asks.Lock()
 	asked := len(e.asks.growing) > 0 || len(e.asks.mending) > 0
 	e.asks.Unlock()
 	if asked {
-		return true
+		return true, 0
 	}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
+	started, any := uint64(0), false
 	for _, s := range e.streams {
 		s.mu.Lock()
 		work := s.dead || s.count.unread > 0
+		started += s.count.started
+		any = any || s.count.open > 0
 		s.mu.Unlock()
 		if work {
-			return true
+			return true, 0
 		}
 	}
-	return false
+	if !any {
+		return false, 0
+	}
+	return false, started
 }
 
 // housekeep makes and frees events, off everybody's hot path.

@@ -104,8 +104,8 @@ func (h *harvest[E, S]) work(now bool) {
 		h.failAll(fault.err)
 		now = true // no anchor comes any more
 	} else {
-		unread := h.collect()
-		if n := len(h.complete) + len(h.waiting); n > 0 || unread {
+		unread, open := h.collect()
+		if n := len(h.complete) + len(h.waiting); n > 0 || unread || open {
 			h.placer.refresh(now && n > 0 || h.wanted())
 		}
 		for i := range h.complete {
@@ -154,8 +154,8 @@ func (h *harvest[E, S]) settled(tails map[*stream[E, S]]uint64) bool {
 }
 
 // collect finds the windows that the device has reached, and reports whether any
-// are stopped at all.
-func (h *harvest[E, S]) collect() (unread bool) {
+// are stopped at all, and whether any are open.
+func (h *harvest[E, S]) collect() (unread, open bool) {
 	e := h.engine
 	h.streams = e.appendStreams(h.streams[:0])
 	var round events.Round
@@ -168,6 +168,7 @@ func (h *harvest[E, S]) collect() (unread bool) {
 	for _, s := range h.streams {
 		h.look = h.look[:0]
 		s.mu.Lock()
+		open = open || s.count.open > 0
 		for _, w := range s.pending {
 			if w.ready.Load() {
 				h.look = append(h.look, w)
@@ -181,7 +182,7 @@ func (h *harvest[E, S]) collect() (unread bool) {
 		if e.rounds != nil && !opened && !refused {
 			var err error
 			if round, err = e.rounds.RoundBegin(); e.noteFault(err) {
-				return unread
+				return unread, open
 			}
 			opened, refused = err == nil, err != nil
 		}
@@ -193,7 +194,7 @@ func (h *harvest[E, S]) collect() (unread bool) {
 	}
 	clear(h.look)
 	clear(h.streams)
-	return unread
+	return unread, open
 }
 
 // compact takes the windows out of the stopped ones that were found reached.

@@ -122,7 +122,8 @@ func TestEveryOneOfManyStreamsMeasures(t *testing.T) {
 			}
 		}
 		live, _ := dev.Live()
-		require.LessOrEqual(t, live, 2*most+100, "the bound holds")
+		const clocks = 256 + 5 // what comparing the clocks keeps
+		require.LessOrEqual(t, live, 2*most+clocks, "the bound holds")
 	}
 }
 

@@ -248,3 +248,51 @@ func TestTruthWithCoarseStamps(t *testing.T) {
 		}
 	}
 }
+
+// A window that is open for long is placed by what was known when it began: the clocks
+// are compared while it is open, though nothing is unread.
+func TestWindowThatIsOpenForLongIsPlacedAsWell(t *testing.T) {
+	x := newTruth(t, 0, []mock.Option{mock.Drift(30)})
+	for range 3 {
+		x.advance(time.Hour)
+		x.start()
+		x.work(100 * us)
+		for range 200 {
+			x.advance(50 * time.Millisecond)
+			x.harvest(false)
+		}
+		x.stop(0)
+		for range 20 {
+			x.advance(50 * time.Millisecond)
+			x.harvest(false)
+		}
+		x.check()
+	}
+	x.finish()
+	require.Len(t, x.bounds, 3)
+	for _, b := range x.bounds {
+		require.LessOrEqual(t, b, 100*us) // 600 ppm of 50 ms, and the bracket; without it 6 ms
+	}
+}
+
+// The harvester itself keeps at it, and gives up in the end.
+func TestClocksAreComparedWhileWindowsAreOpen(t *testing.T) {
+	dev := mock.NewDevice()
+	defer dev.System().Close()
+	p, err := New(dev, WithAnchorInterval(time.Millisecond))
+	require.NoError(t, err)
+	s, err := dev.StreamCreateNonBlocking()
+	require.NoError(t, err)
+	tr := p.Track(s, "w")
+	idle := p.Stats().Anchors
+	time.Sleep(20 * time.Millisecond)
+	require.LessOrEqual(t, p.Stats().Anchors, idle+1, "nobody measures anything")
+	w := tr.Start()
+	require.NoError(t, w.Err())
+	require.Eventually(t, func() bool { return p.Stats().Anchors > idle+20 }, 30*time.Second, time.Millisecond)
+	require.NoError(t, tr.Abandon(w))
+	before := p.Stats().Anchors
+	time.Sleep(20 * time.Millisecond)
+	require.LessOrEqual(t, p.Stats().Anchors, before+2)
+	require.NoError(t, p.Close())
+}

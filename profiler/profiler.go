@@ -451,7 +451,8 @@ type ClockStats struct {
 	Clamped  uint64 // windows whose own times set the estimate right
 }
 
-// End is Start plus Duration, within the same Bound.
+// End is Start plus Duration, within the same Bound and what the clocks drifted over
+// Duration: some microseconds a second (ClockStats.DriftPPM).
 func (s Span) End() time.Time { return s.Start.Add(s.Duration) }
 
 // Stats counts windows. Started = Finished + Failed + Abandoned + Captured +

@@ -415,6 +415,7 @@ func (s *stream[E, S]) start(t *Track) Window {
 			s.mu.Unlock()
 		}
 	}
+	e.nudge() // the clocks are compared while it is open
 	return token
 }
 

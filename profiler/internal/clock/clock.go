@@ -28,8 +28,9 @@ type Config struct {
 // behaves there.
 const Links = 4
 
-// kept is how many anchors are remembered.
-const kept = 64
+// Kept is how many anchors are remembered: the last ones all, 13 seconds of them at ten
+// a second, and of older ones the fewer the older they are.
+const Kept = 256
 
 // FloatError is half a step of a float32 reading, in parts of it.
 const FloatError = 6e-8
@@ -61,7 +62,7 @@ const enough = 32
 
 // New makes a clock without an anchor.
 func New(cfg Config) *Clock {
-	return &Clock{cfg: cfg, all: make([]Anchor, 0, kept), main: make([]int, 0, kept)}
+	return &Clock{cfg: cfg, all: make([]Anchor, 0, Kept), main: make([]int, 0, Kept)}
 }
 
 // SetTick replaces what is known of the stamps' step.
@@ -79,8 +80,36 @@ func (c *Clock) Len() int { return len(c.all) }
 // At is the i-th of them, the oldest first.
 func (c *Clock) At(i int) Anchor { return c.all[i] }
 
-// Full reports whether the next anchor makes the oldest forgotten.
-func (c *Clock) Full() bool { return len(c.all) == kept }
+// Victim is the anchor that the next one makes forgotten, -1 while there is room: of the
+// older half that which leaves the least gap for its age. The oldest stays.
+func (c *Clock) Victim() int {
+	if len(c.all) < Kept {
+		return -1
+	}
+	newest := c.all[len(c.all)-1].X
+	victim, least := 1, math.Inf(1)
+	for i := 1; i < Kept/2; i++ {
+		if gap := float64(c.all[i+1].X-c.all[i-1].X) / float64(newest-c.all[i].X); gap < least {
+			victim, least = i, gap
+		}
+	}
+	return victim
+}
+
+// forget takes an anchor out.
+func (c *Clock) forget(victim int) {
+	c.all = append(c.all[:victim], c.all[victim+1:]...)
+	kept := c.main[:0]
+	for _, i := range c.main {
+		switch {
+		case i < victim:
+			kept = append(kept, i)
+		case i > victim:
+			kept = append(kept, i-1)
+		}
+	}
+	c.main = kept
+}
 
 // Snap sets a reading of a span right where its rounding lets no doubt, and says how far
 // the result may be off otherwise.
@@ -115,15 +144,8 @@ func (c *Clock) Add(before, after, span int64) bool {
 		}
 		next.X = last.X + span
 	}
-	if c.Full() {
-		copy(c.all, c.all[1:])
-		c.all = c.all[:kept-1]
-		if len(c.main) > 0 && c.main[0] == 0 {
-			c.main = append(c.main[:0], c.main[1:]...)
-		}
-		for i := range c.main {
-			c.main[i]--
-		}
+	if victim := c.Victim(); victim >= 0 {
+		c.forget(victim)
 	}
 	c.all = append(c.all, next)
 	c.enlist(len(c.all) - 1)

@@ -199,10 +199,10 @@ func run(t *testing.T, s script, seed uint64, n int) (out outcome) {
 		if c.Len() > 0 {
 			span, _ = c.Snap(reading(st - stamps[len(stamps)-1]))
 		}
-		full := c.Full()
+		victim := c.Victim()
 		require.True(t, c.Add(anchor.low, anchor.high, span), "a contradiction where there is none")
-		if full {
-			stamps = stamps[1:]
+		if victim >= 0 {
+			stamps = slices.Delete(stamps, victim, victim+1)
 		}
 		stamps = append(stamps, st)
 

@@ -492,18 +492,18 @@ func (e *engine[E, S]) busy() (yes bool, open uint64) {
 	}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	started, any := uint64(0), false
+	started, opened := uint64(0), false
 	for _, s := range e.streams {
 		s.mu.Lock()
 		work := s.dead || s.count.unread > 0
 		started += s.count.started
-		any = any || s.count.open > 0
+		opened = opened || s.count.open > 0
 		s.mu.Unlock()
 		if work {
 			return true, 0
 		}
 	}
-	if !any {
+	if !opened {
 		return false, 0
 	}
 	return false, started

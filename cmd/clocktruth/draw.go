@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 )
 
 // A picture is 900 by 420 points, with a logarithmic axis of microseconds.
@@ -151,7 +150,7 @@ func (x *experiment) drawDistributions(path string) error {
 	}
 	var bounds []float64
 	for _, w := range x.windows {
-		bounds = append(bounds, micro(time.Duration(w.span.Bound)))
+		bounds = append(bounds, micro(w.span.Bound))
 	}
 	curve(len(names), "the profiler's bounds", bounds)
 	return p.save(path)

@@ -41,8 +41,7 @@ type Anchor struct {
 	X             int64 // device clock, from the first anchor of the epoch
 }
 
-func (a Anchor) middle() float64 { return float64(a.Before) + float64(a.After-a.Before)/2 }
-func (a Anchor) width() float64  { return float64(a.After - a.Before) }
+func (a Anchor) width() float64 { return float64(a.After - a.Before) }
 
 // Clock knows how the device's clock lies to the host's. It is not safe for concurrent
 // use, makes no calls and reads no time.

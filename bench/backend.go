@@ -80,36 +80,44 @@ type Sample struct {
 	// known to be done. 0 stands for Interval.Host and Interval.Complete.
 	Enqueue, Complete time.Duration
 
-	// Leak says whether the time of launching may lie inside Duration.
-	Leak Leak
+	// Leaked says whether launch latency may lie inside Duration: Yes if the device had
+	// reached the start before everything was queued, No if it provably had not.
+	Leaked Answer
 
-	// Escaped says that the device was still busy after the sample had ended.
-	Escaped bool
+	// Escaped says whether the device was still busy after the sample had ended.
+	Escaped Answer
 
 	// Metrics are the backend's numbers for this sample. The slice belongs to the
 	// runner until the next Begin.
 	Metrics []Metric
 }
 
-// Leak is what is known of the launch latency of a sample.
-type Leak uint8
+// Answer is what is known of a sample's fault.
+type Answer uint8
 
-// The answers to whether the device could start before everything was queued.
+// The answers.
 const (
-	LeakUnknown Leak = iota // nobody asked
-	LeakNone                // the start had not been reached when the last operation was queued: proof that no host time is inside
-	Leaked                  // the device was ahead of the host: host time may be inside
+	Unknown Answer = iota // nobody looked
+	No
+	Yes
 )
 
-// String names the answer.
-func (l Leak) String() string {
-	switch l {
-	case LeakNone:
-		return "none"
-	case Leaked:
-		return "leaked"
+// String is "", "no" or "yes".
+func (a Answer) String() string {
+	switch a {
+	case No:
+		return "no"
+	case Yes:
+		return "yes"
 	}
-	return "unknown"
+	return ""
+}
+
+func answer(yes bool) Answer {
+	if yes {
+		return Yes
+	}
+	return No
 }
 
 // Work is what one operation does. Rates are made from it; 0 is not declared.

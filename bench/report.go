@@ -1,0 +1,184 @@
+package bench
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Schema names the layout of a report as JSON: docs/schema/bench.schema.json.
+const Schema = "devevents.bench/1"
+
+// Report is everything that a run has measured.
+type Report struct {
+	Schema     string     `json:"schema"`
+	Provenance Provenance `json:"provenance"`
+	Results    []Result   `json:"results"`
+}
+
+// Failed reports whether any case failed.
+func (r *Report) Failed() bool {
+	for i := range r.Results {
+		if r.Results[i].Status == Failed {
+			return true
+		}
+	}
+	return false
+}
+
+// Mismatch names what differs between two reports so that their numbers must not be
+// compared: see Provenance.Mismatch, and for cases that both have, what they were
+// measured with. Cases that only one of them has are no mismatch.
+func (r *Report) Mismatch(other *Report) []string {
+	list := r.Provenance.Mismatch(other.Provenance)
+	for i := range r.Results {
+		a := &r.Results[i]
+		for j := range other.Results {
+			b := &other.Results[j]
+			if a.Name() != b.Name() {
+				continue
+			}
+			if x, y := a.instrument(), b.instrument(); x != y {
+				list = append(list, a.Name()+": "+x+" and "+y)
+			}
+		}
+	}
+	return list
+}
+
+// instrument is what a case was measured with, in words.
+func (r *Result) instrument() string {
+	s := r.Label + ", gate " + r.Gate + ", cold " + r.Cold
+	if r.Fixed {
+		s += ", chunk " + strconv.FormatInt(r.Chunk, 10)
+	}
+	if r.Status == Failed {
+		s += ", failed"
+	}
+	return s
+}
+
+// Status is how a case ended.
+type Status string
+
+// The ways in which a case ends.
+const (
+	OK      Status = "ok"
+	Failed  Status = "failed" // no result, or one not to be believed; Errors say why
+	Skipped Status = "skipped"
+)
+
+// Result is one case at one point of the axes.
+type Result struct {
+	Group  string      `json:"group"`
+	Case   string      `json:"case"`
+	Axes   []AxisValue `json:"axes,omitempty"`
+	Domain string      `json:"domain"`
+	Status Status      `json:"status"`
+	Skip   string      `json:"skip,omitempty"` // why it was skipped
+
+	Label       string      `json:"label"` // of the backend
+	Clock       string      `json:"clock"`
+	OnDevice    bool        `json:"on_device"` // durations are the device's
+	Calibration Calibration `json:"calibration"`
+	Streams     int         `json:"streams,omitempty"`
+	Gate        string      `json:"gate,omitempty"` // "held", or why not
+	Cold        string      `json:"cold,omitempty"`
+	Profile     bool        `json:"profile,omitempty"` // a fixed count under -profile, not a measurement
+
+	Chunk   int64        `json:"chunk"` // operations a sample, as asked for
+	Fixed   bool         `json:"fixed_chunk"`
+	WarmUp  WarmUpReport `json:"warm_up"`
+	Verdict string       `json:"verdict,omitempty"` // of the stop rule: "converged", "unreachable", "wall budget"
+	Stop    string       `json:"why_stopped"`       // the same in a sentence
+
+	Latency *Summary `json:"latency,omitempty"` // nanoseconds an operation; absent without samples
+	Rates   []Rate   `json:"rates,omitempty"`
+	Clocks  *Clocks  `json:"clocks,omitempty"`
+	FloorNS float64  `json:"floor_ns"` // of an operation: what the instrument reads with nothing in it, over the chunk
+	Leak    *Share   `json:"leak,omitempty"`
+	Escape  *Share   `json:"escape,omitempty"`
+
+	Metrics     []MetricSummary `json:"metrics,omitempty"`
+	Diagnostics []PassReport    `json:"diagnostics,omitempty"`
+	Errors      []ErrorRow      `json:"errors,omitempty"`
+	FailedCount int             `json:"failed_samples"`
+	Notes       []string        `json:"notes,omitempty"` // what a reader must know before believing the numbers
+	Samples     []RawSample     `json:"samples,omitempty"`
+}
+
+// Name is group, case and axes as one path.
+func (r *Result) Name() string {
+	parts := []string{r.Group, r.Case}
+	for _, a := range r.Axes {
+		parts = append(parts, a.Name+"="+a.Value)
+	}
+	return strings.Join(parts, "/")
+}
+
+// WarmUpReport says how the case was warmed up.
+type WarmUpReport struct {
+	Runs int           `json:"runs"`
+	Took time.Duration `json:"took_ns"`
+	Why  string        `json:"why_ended"`
+}
+
+// Clocks are medians over the samples: whole samples, not operations.
+type Clocks struct {
+	Enqueue  time.Duration  `json:"enqueue_ns"` // host time until the function returned
+	Device   *time.Duration `json:"device_ns,omitempty"`
+	Complete time.Duration  `json:"complete_ns"`       // host time until the work was known to be done
+	Idle     *time.Duration `json:"idle_ns,omitempty"` // complete without device
+}
+
+// Rate is a throughput, at the median latency.
+type Rate struct {
+	Unit  string   `json:"unit"` // "op/s", "GiB/s", "TFLOP/s", "item/s"
+	Value float64  `json:"value"`
+	Peak  *float64 `json:"of_peak,omitempty"` // as a share of the declared peak
+}
+
+// Share is how many samples of those looked at had a fault.
+type Share struct {
+	Count int `json:"count"`
+	Of    int `json:"of"`
+}
+
+// MetricSummary is a row of the table of metrics.
+type MetricSummary struct {
+	Section string   `json:"section,omitempty"`
+	Name    string   `json:"name"`
+	Unit    string   `json:"unit,omitempty"`
+	Display string   `json:"display,omitempty"`
+	Format  string   `json:"format,omitempty"`
+	Integer *int64   `json:"integer,omitempty"` // the exact value, where all values are that one integer
+	Summary *Summary `json:"summary,omitempty"` // absent where no value was finite
+	Dropped int      `json:"dropped,omitempty"` // NaN and infinities
+}
+
+// PassReport is what one diagnostic pass said. It never mixes with metrics.
+type PassReport struct {
+	Name    string          `json:"name"`
+	Error   string          `json:"error,omitempty"`
+	Metrics []MetricSummary `json:"metrics,omitempty"`
+}
+
+// ErrorRow is a failure, and how often it happened.
+type ErrorRow struct {
+	Title string `json:"title"`          // "CUDA error", "error"
+	Name  string `json:"name,omitempty"` // "cuda_error_code"
+	Code  *int64 `json:"code,omitempty"`
+	Text  string `json:"text"`
+	Count int    `json:"count"`
+}
+
+// RawSample is one sample as it was taken, in order.
+type RawSample struct {
+	Duration   time.Duration `json:"duration_ns"`
+	Iterations int64         `json:"iterations"`
+	Chunks     int64         `json:"chunks"`
+	Enqueue    time.Duration `json:"enqueue_ns"`
+	Complete   time.Duration `json:"complete_ns"`
+	Leaked     string        `json:"leaked,omitempty"`  // "yes", "no"; absent: nobody looked
+	Escaped    string        `json:"escaped,omitempty"` // the same
+}

@@ -1,6 +1,12 @@
 package bench
 
 import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +54,98 @@ func TestGPULaunchLatencyIsHeldOut(t *testing.T) {
 	free := spinning(t, dev, 10*time.Microsecond, WithoutGate(), Cold(ColdNone))
 	require.GreaterOrEqual(t, free.Latency.Median, r.Latency.Median-2*float64(r.Calibration.Quantum))
 	t.Logf("held %.0f ns, not held %.0f ns and %d of %d leaked", r.Latency.Median, free.Latency.Median, free.Leak.Count, free.Leak.Of)
+}
+
+// operations of testdata/gated.c.
+var operations = []struct {
+	name  string
+	bytes int64
+	spin  time.Duration
+}{
+	{"memset_4KiB", 4 << 10, 0},
+	{"memset_1MiB", 1 << 20, 0},
+	{"memset_16MiB", 16 << 20, 0},
+	{"memset_1GiB", 1 << 30, 0},
+	{"spin_1ns", 0, 1},
+	{"spin_10us", 0, 10 * time.Microsecond},
+}
+
+// nativeSamples are those of testdata/gated.c, by operation, in ns.
+func nativeSamples(t *testing.T) map[string][]float64 {
+	t.Helper()
+	info := gputest.Runtime(t).Info()
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		if gputest.Required() {
+			t.Fatal("DEVEVENTS_REQUIRE_GPU is set and there is no C compiler for the reference")
+		}
+		t.Skip("needs a C compiler for the reference")
+	}
+	program := filepath.Join(t.TempDir(), "gated")
+	out, err := exec.Command(cc, "-O2", "-o", program, filepath.Join("testdata", "gated.c"), "-ldl", "-lm").CombinedOutput()
+	require.NoError(t, err, string(out))
+	driver := info.Driver
+	if driver == "" {
+		driver = "libcuda.so.1"
+	}
+	out, err = exec.Command(program, info.Library, driver, "100").Output()
+	require.NoError(t, err)
+	samples := map[string][]float64{}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		require.Len(t, fields, 3, line)
+		ns, err := strconv.ParseFloat(fields[1], 64)
+		require.NoError(t, err)
+		require.Equal(t, "0", fields[2], "the reference itself leaks: %s", line)
+		samples[fields[0]] = append(samples[fields[0]], ns)
+	}
+	return samples
+}
+
+// Ours says what a program in C says that holds its stream in the same way: within
+// 3 % or two ticks of 32 ns, with nothing leaked, in at most 2 s a row.
+func TestGPURowsAgreeWithANativeGatedReference(t *testing.T) {
+	native := nativeSamples(t)
+	dev := events.Erase(gputest.Device(t))
+	scratch, ok := events.Ability[events.Scratch[events.AnyStream]](dev)
+	require.True(t, ok)
+	timer := NewDeviceEvents(dev)
+	stream, err := timer.Stream()
+	require.NoError(t, err)
+	buffer, err := scratch.ScratchAlloc(1 << 30)
+	require.NoError(t, err)
+	defer func() {
+		require.NoError(t, timer.Close())
+		require.NoError(t, scratch.ScratchFree(buffer))
+	}()
+	runner := NewRunner(On(timer), In(GPU), Cold(ColdNone), Samples(100, DefaultMaxSamples))
+	for _, op := range operations {
+		began := time.Now()
+		r := runOne(t, runner, func(g *GroupOf[int]) {
+			g.Bench(op.name, func(int, Iters) error {
+				if op.bytes > 0 {
+					return scratch.ScratchMemset(buffer, 0, op.bytes, stream)
+				}
+				_, err := scratch.ScratchSpin(op.spin, stream)
+				return err
+			}, Bytes(op.bytes))
+		})
+		took := time.Since(began)
+		require.NotEmpty(t, native[op.name])
+		want := medianOf(native[op.name])
+		t.Logf("%-14s native %10.0f ns, ours %10.0f ns, floor %.0f ns, leaked %d of %d, %v", op.name, want, r.Latency.Median, r.FloorNS, r.Leak.Count, r.Leak.Of, took)
+		require.Equal(t, "held", r.Gate)
+		require.Zero(t, r.Leak.Count)
+		require.Positive(t, r.FloorNS)
+		require.Less(t, took, 2*time.Second)
+		require.InDelta(t, want, r.Latency.Median, max(64, 0.03*want), op.name)
+	}
+	if dir := os.Getenv("DEVEVENTS_RAW"); dir != "" {
+		raw, err := json.Marshal(native)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "bench-native.json"), raw, 0o644))
+		require.NoError(t, WriteFile(filepath.Join(dir, "bench-ours.json"), runner.Report().WriteJSON))
+	}
 }
 
 // A function that waits for the held device ends in a result and not in a hang.

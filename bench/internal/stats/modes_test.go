@@ -116,6 +116,8 @@ func TestNeighbouringTicksAreOneMode(t *testing.T) {
 	require.False(t, FindModes(two, 32).Two)
 	require.False(t, FindModes(two, 0).Two, "of two values nobody knows whether they are neighbours")
 	require.True(t, FindModes(two, 1).Two, "32 ticks apart")
+	require.False(t, FindModes(append(repeat(1024, 60), repeat(1120, 60)...), 32).Two, "three apart")
+	require.True(t, FindModes(append(repeat(1024, 60), repeat(1152, 60)...), 32).Two, "four apart")
 }
 
 func TestFewOrEqualSamplesAreOneMode(t *testing.T) {
@@ -129,6 +131,7 @@ func TestFewOrEqualSamplesAreOneMode(t *testing.T) {
 	require.LessOrEqual(t, minor.P, 0.01, "it is there")
 	require.False(t, minor.Two, "and so few that they are outliers")
 	require.Zero(t, minor.LowShare)
+	require.True(t, FindModes(append(repeat(1000, 450), repeat(1400, 50)...), 1).Two, "a tenth is a mode")
 	m := FindModes(sortedOf(append(repeat(1000, 10), repeat(1400, 10)...)), 1)
 	require.True(t, m.Two, "twenty samples are enough")
 	require.InDelta(t, 0.5, m.LowShare, 0)

@@ -269,7 +269,7 @@ func with(change func(s *script)) script {
 func TestTruthLiesInEveryBound(t *testing.T) {
 	n := 1_000_000
 	if testing.Short() {
-		n = 20_000
+		n = 10_000
 	}
 	for name, x := range map[string]struct {
 		script

@@ -172,7 +172,11 @@ func (c *caseRun) warn() {
 	median := r.Latency.Median
 	switch {
 	case median == 0:
-		c.notes.add("below resolution: the median reads 0; it is less than " + nanoseconds(c.resolution()))
+		least := "the clock's step, which is not known"
+		if step := c.resolution(); step > 0 {
+			least = nanoseconds(step)
+		}
+		c.notes.add("below resolution: the median reads 0; it is less than " + least)
 	case r.FloorNS > 0 && median < 10*r.FloorNS:
 		c.notes.add("near the floor: " + nanoseconds(median) + " of which up to " + nanoseconds(r.FloorNS) + " is what the instrument reads with nothing in it; it is not subtracted")
 	}
@@ -214,9 +218,9 @@ func sign(v float64) string {
 	return "+"
 }
 
-// resolution is the quantum over an operation's share of a sample.
+// resolution is the quantum over an operation's share of a sample, 0 if it is not known.
 func (c *caseRun) resolution() float64 {
-	q := max(c.res.Calibration.Quantum, 1)
+	q := c.res.Calibration.Quantum
 	return float64(q) / float64(max(c.samples[0].Iterations, 1))
 }
 

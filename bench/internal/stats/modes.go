@@ -37,9 +37,11 @@ const (
 //
 // The dip of quantised samples is large because each tick is a mode. So equal
 // samples, those within half a quantum, are first spread evenly over one quantum,
-// which leaves the histogram that the clock could tell. Where the quantum is not
-// known, the smallest difference between samples takes its place; samples that
-// have only two values are then one mode, since they may be neighbouring ticks.
+// which leaves the histogram that the clock could tell. The smallest difference
+// between samples takes the place of a quantum that is not known, and of one that
+// is smaller than it, unless there are only two values: with an unknown quantum
+// those are one mode, since they may be neighbouring ticks, and with a known one
+// their distance says nothing about it.
 func FindModes(sorted []float64, quantum float64) Modes {
 	sorted = trim(sorted)
 	n := len(sorted)
@@ -47,8 +49,8 @@ func FindModes(sorted []float64, quantum float64) Modes {
 		return Modes{P: tableP[0]}
 	}
 	quantum = cleanQuantum(quantum)
-	if quantum == 0 {
-		quantum = smallestGap(sorted)
+	if gap, distinct := smallestGap(sorted); quantum == 0 || distinct > 2 {
+		quantum = max(quantum, gap)
 	}
 	step := tick(quantum, Median(sorted))
 	smooth := spreadTicks(sorted, step)
@@ -69,15 +71,17 @@ func FindModes(sorted []float64, quantum float64) Modes {
 	return m
 }
 
-// smallestGap is the smallest difference between samples that are not equal.
-func smallestGap(sorted []float64) float64 {
-	smallest := sorted[len(sorted)-1] - sorted[0]
+// smallestGap is the smallest difference between samples that are not equal, and
+// how many values they have.
+func smallestGap(sorted []float64) (smallest float64, distinct int) {
+	smallest, distinct = sorted[len(sorted)-1]-sorted[0], 1
 	for i := 1; i < len(sorted); i++ {
 		if gap := sorted[i] - sorted[i-1]; gap > 0 {
 			smallest = min(smallest, gap)
+			distinct++
 		}
 	}
-	return smallest
+	return smallest, distinct
 }
 
 // spreadTicks spreads each group of samples that one tick holds evenly over it,

@@ -182,3 +182,19 @@ func TestProbabilityOfTheDipFallsAsTheDipGrows(t *testing.T) {
 	between := (tableDip[0][5] + tableDip[1][5]) / 2
 	require.InEpsilon(t, 0.01, dipP(32, between/math.Sqrt(32)), 0.04, "32 is between 20 and 50 by ratio, nearly")
 }
+
+// A calibration that sees too small a step, or a backend that states one, must not
+// make every tick a mode.
+func TestQuantumToldTooSmallDoesNotMakeTicksModes(t *testing.T) {
+	random := seeded(40)
+	for _, told := range []float64{1, 2, 16} {
+		alarms := 0
+		for range 100 {
+			x := draw(200, func() float64 { return onTicks(10_000+40*random.NormFloat64(), 32) })
+			if FindModes(sortedOf(x), told).Two {
+				alarms++
+			}
+		}
+		require.LessOrEqual(t, alarms, 5, "told %v", told)
+	}
+}

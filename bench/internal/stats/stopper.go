@@ -268,15 +268,16 @@ func (s *Stopper) done(looked bool) (bool, string) {
 
 // width says how wide the interval is.
 func (s *Stopper) width() string {
+	level := fmt.Sprintf("%.6g %%", 100*s.plan.Level)
 	n := len(s.samples)
 	if !s.looked {
-		return fmt.Sprintf("%d samples have no %s interval of the median", n, percent(s.plan.Level))
+		return fmt.Sprintf("%d samples have no %s interval of the median", n, level)
 	}
 	size := percent(s.decision.Relative)
 	if s.median == 0 || s.decision.HalfWidth <= s.plan.Quantum {
 		size = fmt.Sprintf("%.4g ns", s.decision.HalfWidth)
 	}
-	return fmt.Sprintf("the median's %s interval is ±%s after %d samples", percent(s.plan.Level), size, n)
+	return fmt.Sprintf("the median's %s interval is ±%s after %d samples", level, size, n)
 }
 
 func (s *Stopper) budgetReason(budget Verdict) string {
@@ -289,10 +290,11 @@ func (s *Stopper) budgetReason(budget Verdict) string {
 }
 
 // hopeless projects the interval's width to the end of each budget. It cannot say
-// before twice MinSamples.
+// before twice MinSamples, nor of two modes: their interval shrinks at a stroke
+// when it no longer reaches into the other mode, and not with the root of n.
 func (s *Stopper) hopeless(spent Spent) (bool, string) {
 	most, what := s.affordable(spent)
-	if float64(s.decision.Needed) <= hopelessBy*most {
+	if float64(s.decision.Needed) <= hopelessBy*most || FindModes(s.samples, s.plan.Quantum).Two {
 		s.missed = 0
 		return false, ""
 	}

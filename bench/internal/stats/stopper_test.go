@@ -180,6 +180,26 @@ func TestZeroInTheMiddleOfNoiseIsUnreachable(t *testing.T) {
 	require.Contains(t, d.Reason, "±500 ns")
 }
 
+// The interval of two modes is wide until it no longer reaches into the other mode,
+// and then narrow at once, which no square root foretells.
+func TestTwoModesAreNotGivenUpWhereTheTargetIsWithinReach(t *testing.T) {
+	converged := 0
+	const rounds = 200
+	for round := range rounds {
+		next := mixture(seeded(uint64(1000+round)), 0.6, 1000, 2000, 2)
+		d, _ := runUntilStop(t, Plan{}, time.Microsecond, time.Microsecond, func(int) float64 { return next() })
+		if d.Verdict == Converged {
+			converged++
+		}
+	}
+	require.GreaterOrEqual(t, converged, 98*rounds/100)
+}
+
+func TestLevelIsSaidAsItWasAsked(t *testing.T) {
+	d, _ := runUntilStop(t, Plan{Level: 0.9999}, 1, 1, func(int) float64 { return 1000 })
+	require.Contains(t, d.Reason, "the median's 99.99 % interval")
+}
+
 func TestATargetWithinReachIsNotGivenUp(t *testing.T) {
 	gaveUp, enough := 0, 0
 	const rounds = 400

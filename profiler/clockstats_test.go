@@ -101,3 +101,27 @@ func TestBracketSkewIsAPartOfABracket(t *testing.T) {
 	}
 	require.Greater(t, worst[0], 2*worst[1], "%v", worst)
 }
+
+func TestSpansSayWhichStreamTheyAreOf(t *testing.T) {
+	dev := mock.NewDevice()
+	defer dev.System().Close()
+	p, err := New(dev)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Close()) }()
+	numbers := map[uint64]bool{}
+	for range 3 {
+		s, err := dev.StreamCreateNonBlocking()
+		require.NoError(t, err)
+		var of []uint64
+		for _, name := range []string{"a", "b"} {
+			tr := p.Track(s, name)
+			span, err := tr.Stop(tr.Start()).Wait(t.Context())
+			require.NoError(t, err)
+			of = append(of, span.Stream())
+		}
+		require.Equal(t, of[0], of[1], "two tracks of one stream")
+		require.NotZero(t, of[0])
+		require.False(t, numbers[of[0]], "another stream's number")
+		numbers[of[0]] = true
+	}
+}

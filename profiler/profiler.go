@@ -455,6 +455,11 @@ type ClockStats struct {
 // Duration: some microseconds a second (ClockStats.DriftPPM).
 func (s Span) End() time.Time { return s.Start.Add(s.Duration) }
 
+// Stream is the number of the window's stream in its profiler: streams are counted, from 1,
+// as they get their first track. One that lost all its tracks gets another number when it
+// gets one again.
+func (s Span) Stream() uint64 { return s.ID >> streamShift }
+
 // Stats counts windows. Started = Finished + Failed + Abandoned + Captured +
 // Dropped + Open + Pending, at rest.
 type Stats struct {

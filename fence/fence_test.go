@@ -203,7 +203,7 @@ func TestTextsNameDeviceAndStream(t *testing.T) {
 func TestBadOptionsAndNothingAreRefused(t *testing.T) {
 	dev := mock.NewDevice()
 	for name, opt := range map[string]fence.Option{
-		"limit": fence.WithLimit(0), "threads": fence.WithBlockingThreads(-1), "timeout": fence.WithCloseTimeout(0),
+		"limit": fence.WithLimit(0), "threads": fence.WithBlockingThreads(-1), "timeout": fence.WithCloseTimeout(0), "before it began": fence.WithBlockingAfter(-1),
 	} {
 		_, err := fence.New(dev, opt)
 		require.ErrorIs(t, err, events.ErrInvalid, name)
@@ -224,6 +224,15 @@ func TestBadOptionsAndNothingAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, events.ErrInvalid)
 	f := record(t, fences, stream(t, dev))
 	require.ErrorIs(t, f.Wait(nil), events.ErrInvalid) //nolint:staticcheck // what a mistake gets
+}
+
+// Without queries and without threads nobody would ever find out.
+func TestNoThreadsAreRefusedWhereNothingElseLooks(t *testing.T) {
+	dev := mock.NewDevice(mock.Without(mock.FeatureQuerier, mock.FeatureRoundQuerier))
+	defer dev.System().Close()
+	_, err := fence.New(dev, fence.WithBlockingThreads(0))
+	require.ErrorIs(t, err, events.ErrInvalid)
+	require.ErrorContains(t, err, "cannot query")
 }
 
 // A Source that New did not make is an error in every call, and no crash.

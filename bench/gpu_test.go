@@ -1,8 +1,6 @@
 package bench
 
 import (
-	"encoding/json"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -74,21 +72,12 @@ var operations = []struct {
 func nativeSamples(t *testing.T) map[string][]float64 {
 	t.Helper()
 	info := gputest.Runtime(t).Info()
-	cc, err := exec.LookPath("cc")
-	if err != nil {
-		if gputest.Required() {
-			t.Fatal("DEVEVENTS_REQUIRE_GPU is set and there is no C compiler for the reference")
-		}
-		t.Skip("needs a C compiler for the reference")
-	}
-	program := filepath.Join(t.TempDir(), "gated")
-	out, err := exec.Command(cc, "-O2", "-o", program, filepath.Join("testdata", "gated.c"), "-ldl", "-lm").CombinedOutput()
-	require.NoError(t, err, string(out))
+	program := gputest.Compile(t, filepath.Join("testdata", "gated.c"), "-ldl", "-lm")
 	driver := info.Driver
 	if driver == "" {
 		driver = "libcuda.so.1"
 	}
-	out, err = exec.Command(program, info.Library, driver, "100").Output()
+	out, err := exec.Command(program, info.Library, driver, "100").Output()
 	require.NoError(t, err)
 	samples := map[string][]float64{}
 	for line := range strings.Lines(string(out)) {
@@ -140,12 +129,8 @@ func TestGPURowsAgreeWithANativeGatedReference(t *testing.T) {
 		require.Less(t, took, 2*time.Second)
 		require.InDelta(t, want, r.Latency.Median, max(64, 0.03*want), op.name)
 	}
-	if dir := os.Getenv("DEVEVENTS_RAW"); dir != "" {
-		raw, err := json.Marshal(native)
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "bench-native.json"), raw, 0o644))
-		require.NoError(t, WriteFile(filepath.Join(dir, "bench-ours.json"), runner.Report().WriteJSON))
-	}
+	gputest.Raw(t, "bench-native", native)
+	gputest.Raw(t, "bench-ours", runner.Report())
 }
 
 // A function that waits for the held device ends in a result and not in a hang.

@@ -24,6 +24,8 @@ var rooms = map[string][]string{
 	"events/opencl":             {"events", "events/internal"},
 	"fence":                     {"events", "internal/alarm", "internal/slab"},
 	"profiler":                  {"events"},
+	"profiler/gpupprof":         {"profiler"},
+	"profiler/timeline":         {"profiler"},
 	"bench":                     {"events"},
 	"cmd":                       {"bench", "profiler", "fence", "events", "events/mock", "events/cuda", "events/hip", "events/opencl"},
 	"examples":                  {"bench", "profiler", "fence", "events", "events/mock", "events/cuda", "events/hip", "events/opencl"},

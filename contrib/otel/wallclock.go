@@ -12,9 +12,11 @@ type wallclock struct{ offset time.Duration }
 // readings that make one time.Time.
 const setApart = time.Millisecond
 
-// look compares a window's time with the clocks of now.
-func (c *wallclock) look(at, now time.Time) {
-	apart := now.Round(0).Sub(at.Round(0)) - now.Sub(at)
+// look compares a window's time with the clocks of now: how far apart the two are on the
+// wall clock, and how far on the monotonic one.
+func (c *wallclock) look(at, now time.Time) { c.found(now.Round(0).Sub(at.Round(0)) - now.Sub(at)) }
+
+func (c *wallclock) found(apart time.Duration) {
 	if d := apart - c.offset; d > setApart || d < -setApart {
 		c.offset = apart
 	}

@@ -2,7 +2,6 @@ package gpuotel
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -130,14 +129,7 @@ func hardware(d *profiler.Device) []attribute.KeyValue {
 	if d == nil {
 		return nil
 	}
-	id := d.UUID
-	if id == "" {
-		id = d.PCIBusID
-	}
-	if id == "" {
-		id = d.Backend + ":" + strconv.Itoa(d.Ordinal)
-	}
-	list := []attribute.KeyValue{semconv.HwID(names.Clean(id))}
+	list := []attribute.KeyValue{semconv.HwID(names.Device(d.Backend, d.Identity))}
 	if d.Name != "" {
 		list = append(list, semconv.HwName(names.Clean(d.Name)))
 	}

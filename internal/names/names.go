@@ -1,11 +1,14 @@
-// Package names keeps the names of windows fit for use as labels: valid, short, and
-// few. A store of metrics keeps a series for each label that it ever saw.
+// Package names keeps the names of windows and devices fit for use as labels: valid,
+// short, and few. A store of metrics keeps a series for each label that it ever saw.
 package names
 
 import (
+	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"example.com/devevents/events"
 )
 
 const (
@@ -35,6 +38,19 @@ func Clean(name string) string {
 		end--
 	}
 	return name[:end]
+}
+
+// Device is the best name for a device that there is: its UUID as the vendor writes it,
+// by which series join with those of other exporters, else where it is plugged in, else
+// its number in this process.
+func Device(backend string, who events.Identity) string {
+	switch {
+	case who.UUID != "":
+		return Clean(who.UUID)
+	case who.PCIBusID != "":
+		return Clean(who.PCIBusID)
+	}
+	return Clean(backend + ":" + strconv.Itoa(who.Ordinal))
 }
 
 // Set lets the first few distinct names through. It is safe for concurrent use.

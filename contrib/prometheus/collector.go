@@ -35,7 +35,7 @@ type Collector struct {
 
 	durations *prometheus.HistogramVec
 	info      *prometheus.GaugeVec
-	bound     prometheus.Gauge
+	bound     *prometheus.GaugeVec // without labels: it is absent until a window was placed
 	figures   []figure
 }
 
@@ -76,9 +76,9 @@ func New(name string, opts ...Option) (*Collector, error) {
 		info: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "gpu_device_info", Help: "What is known of the device of a profiler; always 1.", ConstLabels: cfg.labels,
 		}, []string{"device", "backend", "vendor", "name", "pci"}),
-		bound: prometheus.NewGauge(prometheus.GaugeOpts{
+		bound: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "gpu_window_bound_seconds", Help: "The widest bound of where a window began, of those delivered last.", ConstLabels: cfg.labels,
-		}),
+		}, nil),
 		figures: figures(cfg.labels),
 	}
 	if err := prometheus.NewPedanticRegistry().Register(c); err != nil {
@@ -107,7 +107,7 @@ func (c *Collector) Spans(batch []profiler.Span) error {
 		widest = max(widest, s.Bound)
 	}
 	if len(batch) > 0 {
-		c.bound.Set(widest.Seconds())
+		c.bound.WithLabelValues().Set(widest.Seconds())
 	}
 	return nil
 }
@@ -153,6 +153,8 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	}
 	stats, clock := (*source).Stats(), (*source).ClockStats()
 	for _, f := range c.figures {
-		f.collect(to, stats, clock)
+		if !f.clock || clock.Anchors > 0 { // nothing is known of a clock that was never looked at
+			f.collect(to, stats, clock)
+		}
 	}
 }

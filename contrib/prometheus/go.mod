@@ -9,6 +9,7 @@ require (
 )
 
 require (
+	github.com/ebitengine/purego v0.11.3 // indirect
 	github.com/kylelemons/godebug v1.1.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 )

@@ -474,7 +474,7 @@ func (q Quality) String() string {
 // ClockStats is what a profiler knows of the device's clock.
 type ClockStats struct {
 	Tick        time.Duration // the step of the device's stamps, as far as it shows
-	BestBracket time.Duration // the narrowest of the last comparisons of the clocks, up to 64
+	BestBracket time.Duration // the narrowest of the comparisons of the clocks that are kept, up to 256
 	LastBracket time.Duration // the last one's
 	// DriftPPM is by how many millionths the host's clock is faster than the device's,
 	// over those comparisons, give or take DriftUncertaintyPPM.

@@ -77,13 +77,13 @@ func (n *nest) add(span profiler.Span, now time.Time) {
 
 // expire lets those go that were held for long enough.
 func (n *nest) expire(now time.Time) {
-	for at, any := n.due(); any && !at.After(now); at, any = n.due() {
+	for at, some := n.due(); some && !at.After(now); at, some = n.due() {
 		n.release()
 	}
 }
 
 // due is when the next one will have been held for long enough.
-func (n *nest) due() (at time.Time, any bool) {
+func (n *nest) due() (at time.Time, some bool) {
 	if first := n.queue.Front(); first != nil {
 		return first.Value.(*held).until, true
 	}

@@ -72,7 +72,7 @@ func (s *Sink) Spans(batch []profiler.Span) error {
 
 // pass lets others have their turn, and sees to it that what is held is not forgotten.
 func (s *Sink) pass() {
-	if at, any := s.nest.due(); any && !s.closed {
+	if at, some := s.nest.due(); some && !s.closed {
 		if wait := time.Until(at); s.timer == nil {
 			s.timer = time.AfterFunc(wait, s.expire)
 		} else {

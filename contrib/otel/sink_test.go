@@ -2,7 +2,7 @@ package gpuotel_test
 
 import (
 	"context"
-	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -140,7 +140,7 @@ func TestHistogramHasTheScaleOfAGPU(t *testing.T) {
 	points := r.points(t)
 	require.Len(t, points, 1)
 	p := points[0]
-	require.Equal(t, 1e-6, p.Bounds[0])              //nolint:testifylint // a literal
+	require.Equal(t, 1e-6, p.Bounds[0])               //nolint:testifylint // a literal
 	require.Equal(t, 10.0, p.Bounds[len(p.Bounds)-1]) //nolint:testifylint // a literal
 	require.IsIncreasing(t, p.Bounds)
 	require.Equal(t, uint64(5), p.Count)
@@ -221,7 +221,7 @@ func TestSinkHammer(t *testing.T) {
 		wg.Go(func() {
 			for i := range 200 {
 				id := uint64(g*1000 + 2*i + 1)
-				err := sink.Spans([]profiler.Span{window(background, id+1, id, "inner"), window(background, id, 0, fmt.Sprint(i))})
+				err := sink.Spans([]profiler.Span{window(background, id+1, id, "inner"), window(background, id, 0, strconv.Itoa(i))})
 				mu.Lock()
 				if err == nil {
 					taken += 2

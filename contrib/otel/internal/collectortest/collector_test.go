@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +17,9 @@ import (
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/exporter"
+	"go.opentelemetry.io/collector/exporter/otlphttpexporter"
 	"go.opentelemetry.io/collector/otelcol"
+	"go.opentelemetry.io/collector/processor/batchprocessor"
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
 	"go.opentelemetry.io/collector/service/telemetry"
 )
@@ -27,7 +32,7 @@ type collector struct {
 	metrics consumertest.MetricsSink
 }
 
-const config = `yaml:
+const config = `
 receivers:
   otlp:
     protocols:
@@ -52,16 +57,7 @@ func newCollector(t *testing.T) *collector {
 	c := &collector{address: free.Addr().String()}
 	require.NoError(t, free.Close())
 
-	service, err := otelcol.NewCollector(otelcol.CollectorSettings{
-		BuildInfo: component.NewDefaultBuildInfo(),
-		Factories: c.factories,
-		ConfigProviderSettings: otelcol.ConfigProviderSettings{ResolverSettings: confmap.ResolverSettings{
-			URIs:              []string{fmt.Sprintf(config, c.address)},
-			ProviderFactories: []confmap.ProviderFactory{yamlprovider.NewFactory()},
-		}},
-		DisableGracefulShutdown: true,
-	})
-	require.NoError(t, err)
+	service := c.service(t, fmt.Sprintf(config, c.address))
 	ended := make(chan error, 1)
 	go func() { ended <- service.Run(context.Background()) }()
 	for service.GetState() != otelcol.StateRunning {
@@ -78,6 +74,32 @@ func newCollector(t *testing.T) *collector {
 	return c
 }
 
+func (c *collector) service(t *testing.T, config string) *otelcol.Collector {
+	t.Helper()
+	service, err := otelcol.NewCollector(otelcol.CollectorSettings{
+		BuildInfo: component.NewDefaultBuildInfo(),
+		Factories: c.factories,
+		ConfigProviderSettings: otelcol.ConfigProviderSettings{ResolverSettings: confmap.ResolverSettings{
+			URIs:              []string{"yaml:" + config},
+			ProviderFactories: []confmap.ProviderFactory{yamlprovider.NewFactory()},
+		}},
+		DisableGracefulShutdown: true,
+	})
+	require.NoError(t, err)
+	return service
+}
+
+// What README shows is a configuration that the collector takes.
+func TestCollectorTakesTheConfigurationOfReadme(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```").FindAllSubmatch(readme, -1)
+	require.Len(t, blocks, 1)
+	shown := string(blocks[0][1])
+	require.NoError(t, new(collector).service(t, shown).DryRun(t.Context()))
+	require.Error(t, new(collector).service(t, strings.Replace(shown, "batch:", "batsh:", 1)).DryRun(t.Context()))
+}
+
 func (c *collector) factories() (otelcol.Factories, error) {
 	receivers, err := otelcol.MakeFactoryMap(otlpreceiver.NewFactory())
 	if err != nil {
@@ -91,8 +113,12 @@ func (c *collector) factories() (otelcol.Factories, error) {
 		exporter.WithMetrics(func(context.Context, exporter.Settings, component.Config) (exporter.Metrics, error) {
 			return metrics{Metrics: &c.metrics}, nil
 		}, component.StabilityLevelStable))
-	exporters, err := otelcol.MakeFactoryMap(keep)
-	return otelcol.Factories{Receivers: receivers, Exporters: exporters, Telemetry: telemetry.NewFactory(nothing)}, err
+	exporters, err := otelcol.MakeFactoryMap(keep, otlphttpexporter.NewFactory())
+	if err != nil {
+		return otelcol.Factories{}, err
+	}
+	processors, err := otelcol.MakeFactoryMap(batchprocessor.NewFactory())
+	return otelcol.Factories{Receivers: receivers, Processors: processors, Exporters: exporters, Telemetry: telemetry.NewFactory(nothing)}, err
 }
 
 type traces struct {

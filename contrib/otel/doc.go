@@ -49,9 +49,9 @@
 //
 // # When not to use it
 //
-// A span costs a microsecond or so of processor time and some hundred bytes. For windows
-// by the ten thousand each second, sample the requests, or take the histogram alone
-// (WithTracerProvider with the no-op provider).
+// A span is made, kept and sent for every window. For windows by the ten thousand each
+// second, sample the requests, or take the histogram alone (WithTracerProvider with the
+// no-op provider).
 //
 // # Concurrency and ownership
 //

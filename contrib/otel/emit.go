@@ -53,9 +53,9 @@ type device struct {
 }
 
 func (e *emitter) emit(s profiler.Span, in *made) made {
-	ctx := s.Context
-	if ctx == nil {
-		ctx = context.Background()
+	ctx := context.Background()
+	if s.Context != nil {
+		ctx = context.WithoutCancel(s.Context) // most requests are over by now, and some SDKs take no more from them
 	}
 	label, dev := e.names.Label(s.Name), e.device(s.Device)
 	e.clock.look(s.Start, time.Now())
@@ -88,7 +88,7 @@ func (e *emitter) emit(s profiler.Span, in *made) made {
 func endedBefore(span trace.Span, called time.Time) bool {
 	if s, tells := span.(interface{ EndTime() time.Time }); tells {
 		end := s.EndTime()
-		return !end.IsZero() && !called.IsZero() && end.Before(called)
+		return !end.IsZero() && end.Before(called)
 	}
 	return false
 }

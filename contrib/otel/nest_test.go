@@ -38,6 +38,14 @@ func (c *counter) Shutdown(context.Context) error   { return nil }
 func (c *counter) ForceFlush(context.Context) error { return nil }
 func (c *counter) count() int                       { return int(c.ended.Load()) }
 
+// starter is a processor that looks at the contexts that spans start in.
+type starter func(context.Context)
+
+func (s starter) OnStart(ctx context.Context, _ sdk.ReadWriteSpan) { s(ctx) }
+func (s starter) OnEnd(sdk.ReadOnlySpan)                           {}
+func (s starter) Shutdown(context.Context) error                   { return nil }
+func (s starter) ForceFlush(context.Context) error                 { return nil }
+
 // Windows nest as they did on their stream, in whatever order they get here.
 func TestWindowsNest(t *testing.T) {
 	for name, order := range map[string][]int{

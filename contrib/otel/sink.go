@@ -72,7 +72,7 @@ func (s *Sink) Spans(batch []profiler.Span) error {
 
 // pass lets others have their turn, and sees to it that what is held is not forgotten.
 func (s *Sink) pass() {
-	if at, some := s.nest.due(); some && !s.closed {
+	if at, some := s.nest.due(); some {
 		if wait := time.Until(at); s.timer == nil {
 			s.timer = time.AfterFunc(wait, s.expire)
 		} else {
@@ -91,9 +91,7 @@ func (s *Sink) expire() {
 	}()
 	s.turn <- struct{}{}
 	defer s.pass()
-	if !s.closed {
-		s.nest.expire(time.Now())
-	}
+	s.nest.expire(time.Now())
 }
 
 // Shutdown makes spans of the windows that are still held, and refuses later ones. Call

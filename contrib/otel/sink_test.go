@@ -118,6 +118,29 @@ func TestWindowWithoutAContextStartsATrace(t *testing.T) {
 	}
 }
 
+// A web server cancels a request's context when it is over, which is before its windows
+// get here.
+func TestCancelledRequestIsMeasuredAllTheSame(t *testing.T) {
+	r := newRig(t)
+	type key struct{}
+	var during error
+	r.tracers.RegisterSpanProcessor(starter(func(ctx context.Context) {
+		if ctx.Value(key{}) != nil {
+			during = ctx.Err()
+		}
+	}))
+	ctx, request := r.request(context.WithValue(background, key{}, 1))
+	ctx, cancel := context.WithCancel(ctx)
+	s := window(ctx, 1, 0, "w")
+	cancel()
+	request.End()
+	during = context.Canceled
+	require.NoError(t, r.Spans([]profiler.Span{s}))
+	require.NoError(t, during, "processors see what the context carries, and no end of it")
+	require.Equal(t, request.SpanContext().SpanID(), r.got()["w"].Parent.SpanID())
+	require.Len(t, r.points(t), 1)
+}
+
 // What the program did not sample stays out, and is counted by the histogram.
 func TestUnsampledRequestHasNoSpans(t *testing.T) {
 	r := newRig(t)

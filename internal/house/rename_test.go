@@ -51,7 +51,7 @@ func TestRenamedModuleBuilds(t *testing.T) {
 	command(t, dir, "go", "vet", "-trimpath", "./...")
 	for _, name := range nested(t, dir) {
 		require.Equal(t, moved+"/"+name, goMod(t, filepath.Join(dir, name)).Module.Path)
-		command(t, filepath.Join(dir, name), "go", "mod", "verify") // the graph is whole
+		command(t, filepath.Join(dir, name), "go", "list", "-test", "-deps", "./...") // nothing is missing
 		if !strings.Contains(name, "/internal/") {
 			command(t, filepath.Join(dir, name), "go", "vet", "-trimpath", "./...")
 		}

@@ -18,8 +18,8 @@
 // stamps; the start is right give or take gpu.window.bound, so a span may seem to begin
 // some microseconds before or after what it followed.
 //
-// Its parent is the window that it lies in, on the same stream, if both were started with
-// the same span in their contexts or the inner one with none; otherwise the span in its
+// Its parent is the window that it lies in (profiler.Span.Parent), if both were started
+// with the same span in their contexts or the inner one with none; otherwise the span in its
 // own context; otherwise none. A window that was opened when that span had ended already
 // starts a trace of its own with a link to it, as far as the span tells its end, which the
 // SDK's do. Inner windows end first, and wait for the outer one (WithHold).
@@ -50,8 +50,9 @@
 // # When not to use it
 //
 // A span is made, kept and sent for every window. For windows by the ten thousand each
-// second, sample the requests, or take the histogram alone (WithTracerProvider with the
-// no-op provider).
+// second, sample the requests in the SDK, which leaves the histogram whole; sample the
+// windows (profiler.Sample); or take the histogram alone (WithTracerProvider with the no-op
+// provider).
 //
 // # Concurrency and ownership
 //

@@ -9,7 +9,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
-	"example.com/devevents/internal/names"
+	"example.com/devevents/internal/labels"
 	"example.com/devevents/profiler"
 )
 
@@ -40,7 +40,7 @@ var buckets = []float64{
 type emitter struct {
 	tracer     trace.Tracer
 	durations  metric.Float64Histogram
-	names      *names.Set
+	names      *labels.Set
 	attributes []attribute.KeyValue
 	clock      wallclock
 	devices    map[*profiler.Device]*device
@@ -57,7 +57,7 @@ func (e *emitter) emit(s profiler.Span, in *made) made {
 	if s.Context != nil {
 		ctx = context.WithoutCancel(s.Context) // most requests are over by now, and some SDKs take no more from them
 	}
-	label, dev := e.names.Label(s.Name), e.device(s.Device)
+	label, dev := e.names.Bound(labels.Clean(s.Name)), e.device(s.Device)
 	e.clock.look(s.Start, time.Now())
 	start := e.clock.wall(s.Start)
 
@@ -100,7 +100,7 @@ func same(a, b trace.SpanContext) bool {
 func about(s profiler.Span) []attribute.KeyValue {
 	list := make([]attribute.KeyValue, 0, 7)
 	list = append(list,
-		keyName.String(names.Clean(s.Name)),
+		keyName.String(labels.Clean(s.Name)),
 		keyID.Int64(int64(s.ID)),
 		keyBound.Float64(s.Bound.Seconds()),
 		keyEpoch.Int64(int64(s.Epoch)),
@@ -129,12 +129,12 @@ func hardware(d *profiler.Device) []attribute.KeyValue {
 	if d == nil {
 		return nil
 	}
-	list := []attribute.KeyValue{semconv.HwID(names.Device(d.Backend, d.Identity))}
+	list := []attribute.KeyValue{semconv.HwID(labels.Device(d.Backend, d.Identity))}
 	if d.Name != "" {
-		list = append(list, semconv.HwName(names.Clean(d.Name)))
+		list = append(list, semconv.HwName(labels.Clean(d.Name)))
 	}
 	if d.Vendor != "" {
-		list = append(list, semconv.HwVendor(names.Clean(d.Vendor)))
+		list = append(list, semconv.HwVendor(labels.Clean(d.Vendor)))
 	}
 	return list
 }

@@ -11,7 +11,7 @@ import (
 
 const (
 	mostHeld   = 4096 // windows that wait for the one they lie in
-	mostRecent = 1024 // windows whose spans are known to those that end after them
+	mostRecent = 4096 // windows whose spans are known to those that end after them
 )
 
 // key is a window. Numbers are unique in one profiler.
@@ -59,7 +59,7 @@ func (n *nest) add(span profiler.Span, now time.Time) {
 	h := &held{span: span, self: key{span.Device, span.ID}, parent: key{span.Device, span.Parent}, until: now.Add(n.hold)}
 	in, known := n.recent[h.parent]
 	switch {
-	case span.Parent == 0 || span.Parent >= span.ID: // a window has a later number than those it lies in
+	case span.Parent == 0 || n.circular(h):
 		n.make(h, nil)
 	case known:
 		n.make(h, &in)
@@ -73,6 +73,19 @@ func (n *nest) add(span profiler.Span, now time.Time) {
 			n.release()
 		}
 	}
+}
+
+// circular reports whether a window would wait for itself, which no profiler asks for.
+func (n *nest) circular(h *held) bool {
+	at := h.parent
+	for at != h.self {
+		outer := n.held[at]
+		if outer == nil {
+			return false
+		}
+		at = outer.parent
+	}
+	return true
 }
 
 // expire lets those go that were held for long enough.

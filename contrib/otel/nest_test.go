@@ -102,6 +102,28 @@ func TestWindowsOfAProfilerNest(t *testing.T) {
 	require.Equal(t, 2*time.Millisecond, got["outer"].EndTime.Sub(got["outer"].StartTime))
 }
 
+// Windows that nest by context, over streams: the outer one ends while the inner one's work
+// is still queued, on a stream whose numbers are lower.
+func TestWindowsOfTwoStreamsNest(t *testing.T) {
+	r := newRig(t)
+	d := newDevice(t, r)
+	other, err := d.StreamCreateNonBlocking()
+	require.NoError(t, err)
+	inner, outer := d.prof.Track(d.stream, "inner"), d.prof.Track(other, "outer")
+	ctx, request := r.request(background)
+	require.NoError(t, profiler.Do(ctx, outer, func(ctx context.Context) error {
+		return profiler.Do(ctx, inner, func(context.Context) error { return d.Work(d.stream, time.Millisecond) })
+	}))
+	request.End()
+	require.NoError(t, d.StreamSynchronize(other))
+	d.finish(t)
+	require.NoError(t, d.StreamDestroy(other))
+	require.NoError(t, r.Shutdown(background))
+	got := r.got()
+	require.Equal(t, request.SpanContext().SpanID(), got["outer"].Parent.SpanID())
+	require.Equal(t, got["outer"].SpanContext.SpanID(), got["inner"].Parent.SpanID())
+}
+
 // What the program says is better than what lies around it on the stream: several
 // requests may share one.
 func TestSpanGivenToStartWinsOverTheWindowAround(t *testing.T) {
@@ -158,9 +180,12 @@ func TestHeldWindowsAreBounded(t *testing.T) {
 // A window that is its own parent, or its parent's, would wait for itself.
 func TestNumbersThatMakeNoSenseKeepNobodyWaiting(t *testing.T) {
 	r := newRig(t, gpuotel.WithHold(time.Hour))
-	require.NoError(t, r.Spans([]profiler.Span{window(background, 1, 1, "a"), window(background, 2, 3, "b"), window(background, 3, 2, "c")}))
-	require.Len(t, r.got(), 3)
-	require.Equal(t, r.got()["b"].SpanContext.SpanID(), r.got()["c"].Parent.SpanID())
+	require.NoError(t, r.Spans([]profiler.Span{window(background, 1, 1, "a"), window(background, 2, 4, "b"), window(background, 3, 2, "c"), window(background, 4, 3, "d")}))
+	got := r.got()
+	require.Len(t, got, 4)
+	require.False(t, got["d"].Parent.IsValid())
+	require.Equal(t, got["d"].SpanContext.SpanID(), got["b"].Parent.SpanID())
+	require.Equal(t, got["b"].SpanContext.SpanID(), got["c"].Parent.SpanID())
 }
 
 func TestWithoutHoldNothingWaits(t *testing.T) {

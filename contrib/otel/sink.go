@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"example.com/devevents/events"
-	"example.com/devevents/internal/names"
+	"example.com/devevents/internal/labels"
 	"example.com/devevents/profiler"
 )
 
@@ -46,7 +46,7 @@ func New(opts ...Option) (*Sink, error) {
 	s := &Sink{turn: make(chan struct{}, 1)}
 	s.emit = &emitter{
 		tracer:    cfg.tracers.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL)),
-		durations: durations, names: names.NewSet(cfg.names), attributes: cfg.attributes,
+		durations: durations, names: labels.NewSet(cfg.names), attributes: cfg.attributes,
 		devices: map[*profiler.Device]*device{},
 	}
 	s.nest = newNest(cfg.hold, s.emit.emit)

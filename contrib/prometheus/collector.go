@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"example.com/devevents/events"
-	"example.com/devevents/internal/names"
+	"example.com/devevents/internal/labels"
 	"example.com/devevents/profiler"
 )
 
@@ -22,7 +22,9 @@ const mostDevices = 64 // a profiler has one
 
 // Source is what a collector reads at each scrape: any *profiler.Profiler.
 type Source interface {
+	// Stats are the counters.
 	Stats() profiler.Stats
+	// ClockStats is what is known of the device's clock.
 	ClockStats() profiler.ClockStats
 }
 
@@ -30,8 +32,8 @@ type Source interface {
 // New. It is safe for concurrent use.
 type Collector struct {
 	source  atomic.Pointer[Source]
-	names   *names.Set
-	devices *names.Set
+	names   *labels.Set
+	devices *labels.Set
 
 	durations *prometheus.HistogramVec
 	info      *prometheus.GaugeVec
@@ -62,7 +64,7 @@ func New(name string, opts ...Option) (*Collector, error) {
 	}
 	cfg.labels["profiler"] = name
 	c := &Collector{
-		names: names.NewSet(cfg.names), devices: names.NewSet(mostDevices),
+		names: labels.NewSet(cfg.names), devices: labels.NewSet(mostDevices),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:        "gpu_window_duration_seconds",
 			Help:        "Time between the two ends of a window of device work, on the device's clock.",
@@ -103,7 +105,7 @@ func (c *Collector) Spans(batch []profiler.Span) error {
 	var widest time.Duration
 	for i := range batch {
 		s := &batch[i]
-		c.durations.WithLabelValues(c.device(s.Device), c.names.Label(s.Name)).Observe(s.Duration.Seconds())
+		c.durations.WithLabelValues(c.device(s.Device), c.names.Bound(labels.Clean(s.Name))).Observe(s.Duration.Seconds())
 		widest = max(widest, s.Bound)
 	}
 	if len(batch) > 0 {
@@ -117,8 +119,8 @@ func (c *Collector) device(d *profiler.Device) string {
 	if d == nil {
 		return ""
 	}
-	label := c.devices.Label(names.Device(d.Backend, d.Identity))
-	if label != names.Other {
+	label := c.devices.Bound(labels.Device(d.Backend, d.Identity))
+	if label != labels.Other {
 		c.info.WithLabelValues(label, known(d.Backend), known(d.Vendor), known(d.Name), known(d.PCIBusID)).Set(1)
 	}
 	return label
@@ -129,7 +131,7 @@ func known(s string) string {
 	if s == "" {
 		return ""
 	}
-	return names.Clean(s)
+	return labels.Clean(s)
 }
 
 // Describe implements prometheus.Collector.

@@ -1,6 +1,6 @@
-// Package names keeps the names of windows and devices fit for use as labels: valid,
+// Package labels keeps the names of windows and devices fit for use as labels: valid,
 // short, and few. A store of metrics keeps a series for each label that it ever saw.
-package names
+package labels
 
 import (
 	"strconv"
@@ -63,27 +63,24 @@ type Set struct {
 // NewSet makes a set of at most most names; Other is not counted.
 func NewSet(most int) *Set { return &Set{most: most, kept: map[string]bool{}} }
 
-// Label is the label to use for a name: the name, cleaned, or Other if the set is full
-// of others.
-func (s *Set) Label(name string) string {
-	label := Clean(name)
+// Bound is the name, or Other if it is one too many.
+func (s *Set) Bound(name string) string {
 	s.mu.RLock()
-	known, full := s.kept[label], len(s.kept) >= s.most
+	known, full := s.kept[name], len(s.kept) >= s.most
 	s.mu.RUnlock()
 	switch {
 	case known:
-		return label
+		return name
 	case full:
 		return Other
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.kept[label] {
+	if !s.kept[name] {
 		if len(s.kept) >= s.most {
 			return Other
 		}
-		label = strings.Clone(label) // it may be the start of a long one
-		s.kept[label] = true
+		s.kept[strings.Clone(name)] = true // it may be the start of a long one
 	}
-	return label
+	return name
 }

@@ -1,4 +1,4 @@
-package names_test
+package labels_test
 
 import (
 	"strconv"
@@ -9,14 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/devevents/internal/names"
+	"example.com/devevents/internal/labels"
 )
 
 func TestNamesAreValidAndShort(t *testing.T) {
-	long := strings.Repeat("x", names.Longest)
+	long := strings.Repeat("x", labels.Longest)
 	for given, want := range map[string]string{
 		"decode":              "decode",
-		"":                    names.Unnamed,
+		"":                    labels.Unnamed,
 		"pr\u00e9fill":        "pr\u00e9fill",
 		"a\xff\xfeb":          "a\uFFFDb",
 		long:                  long,
@@ -25,7 +25,7 @@ func TestNamesAreValidAndShort(t *testing.T) {
 		long[2:] + "\u00e9":   long[2:] + "\u00e9",
 		long[1:] + "\xff\xff": long[1:],
 	} {
-		require.Equal(t, want, names.Clean(given), "%q", given)
+		require.Equal(t, want, labels.Clean(given), "%q", given)
 	}
 }
 
@@ -34,33 +34,33 @@ func FuzzNamesAreValidAndShort(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, given string) {
-		got := names.Clean(given)
+		got := labels.Clean(given)
 		require.True(t, utf8.ValidString(got))
 		require.NotEmpty(t, got)
-		require.LessOrEqual(t, len(got), names.Longest)
-		require.Equal(t, got, names.Clean(got))
+		require.LessOrEqual(t, len(got), labels.Longest)
+		require.Equal(t, got, labels.Clean(got))
 	})
 }
 
 func TestSetIsBounded(t *testing.T) {
-	s := names.NewSet(3)
+	s := labels.NewSet(3)
 	for range 2 {
-		require.Equal(t, "a", s.Label("a"))
-		require.Equal(t, "b", s.Label("b"))
-		require.Equal(t, names.Unnamed, s.Label(""))
-		require.Equal(t, names.Other, s.Label("d"))
+		require.Equal(t, "a", s.Bound("a"))
+		require.Equal(t, "b", s.Bound("b"))
+		require.Equal(t, "", s.Bound(""))
+		require.Equal(t, labels.Other, s.Bound("d"))
 	}
 }
 
 func TestSetHammer(t *testing.T) {
 	const most = 10
-	s := names.NewSet(most)
+	s := labels.NewSet(most)
 	var wg sync.WaitGroup
 	var seen sync.Map
 	for range 8 {
 		wg.Go(func() {
 			for i := range 1000 {
-				seen.Store(s.Label(strconv.Itoa(i)), true)
+				seen.Store(s.Bound(strconv.Itoa(i)), true)
 			}
 		})
 	}

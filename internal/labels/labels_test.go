@@ -47,7 +47,7 @@ func TestSetIsBounded(t *testing.T) {
 	for range 2 {
 		require.Equal(t, "a", s.Bound("a"))
 		require.Equal(t, "b", s.Bound("b"))
-		require.Equal(t, "", s.Bound(""))
+		require.Empty(t, s.Bound(""))
 		require.Equal(t, labels.Other, s.Bound("d"))
 	}
 }

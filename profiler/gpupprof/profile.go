@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"example.com/devevents/internal/labels"
 	"example.com/devevents/profiler"
 )
 
@@ -91,7 +92,7 @@ func (p *Profile) add(s *profiler.Span) {
 
 // find gives the sample of a span. The lock is held.
 func (p *Profile) find(s *profiler.Span) *sample {
-	labels := labelsOf(s.Context)
+	own := labelsOf(s.Context)
 	key := p.key[:0]
 	for _, pc := range s.Stack {
 		key = binary.LittleEndian.AppendUint64(key, uint64(pc))
@@ -104,7 +105,7 @@ func (p *Profile) find(s *profiler.Span) *sample {
 	for _, name := range s.Within {
 		text(name)
 	}
-	for _, l := range labels {
+	for _, l := range own {
 		text(l.key)
 		text(l.value)
 	}
@@ -124,9 +125,9 @@ func (p *Profile) find(s *profiler.Span) *sample {
 	at := &sample{calls: s.Stack, windows: append(slices.Clone(s.Within), s.Name)}
 	at.labels = append(at.labels, label{"window", s.Name}, label{"stream", strconv.FormatUint(s.Stream(), 10)})
 	if s.Device != nil {
-		at.labels = append(at.labels, label{"device", deviceName(s.Device)})
+		at.labels = append(at.labels, label{"device", labels.Device(s.Device.Backend, s.Device.Identity)})
 	}
-	at.labels = append(at.labels, labels...)
+	at.labels = append(at.labels, own...)
 	p.samples[string(key)] = at
 	return at
 }
@@ -139,17 +140,6 @@ func (p *Profile) other() *sample {
 		p.samples[profiler.OtherName] = at
 	}
 	return at
-}
-
-// deviceName is what tells devices of one process apart.
-func deviceName(d *profiler.Device) string {
-	switch {
-	case d.UUID != "":
-		return d.UUID
-	case d.PCIBusID != "":
-		return d.PCIBusID
-	}
-	return d.Backend + " " + strconv.Itoa(d.Ordinal)
 }
 
 // labelsOf are the labels that runtime/pprof put into a context.
@@ -218,7 +208,7 @@ func framesOf(at *sample) (list []frame) {
 	frames := runtime.CallersFrames(at.calls)
 	for {
 		f, more := frames.Next()
-		if f.Function != "" && f.Function != "runtime.goexit" && !strings.HasPrefix(f.Function, ofProfiler) {
+		if f.Function != "" && f.Function != "runtime.goexit" && !strings.HasPrefix(f.Function, ofProfiler()) {
 			list = append(list, frame{f.Function, f.File, f.Line, startOf(f)})
 		}
 		if !more {
@@ -227,7 +217,8 @@ func framesOf(at *sample) (list []frame) {
 	}
 }
 
-var ofProfiler = reflect.TypeFor[profiler.Span]().PkgPath() + "."
+// ofProfiler begins the names of the profiler's own functions.
+var ofProfiler = sync.OnceValue(func() string { return reflect.TypeFor[profiler.Span]().PkgPath() + "." })
 
 // startOf is the line at which a function begins, 0 if not known.
 func startOf(f runtime.Frame) int {

@@ -56,6 +56,7 @@ type Effect struct {
 	different  float64 // the p-value of "within the threshold"
 	same       float64 // and of "beyond the threshold"
 	paired     bool
+	why        string // there is no answer, "" where there may be one
 	question   Question
 }
 

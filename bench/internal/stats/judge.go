@@ -122,6 +122,8 @@ func (e *Effect) needed(family int) (*int, string) {
 		distance, power = threshold-size-e.slack, (1+ComparePower)/2 // two ends to stay within
 	}
 	switch {
+	case e.why != "":
+		return nil, e.why
 	case e.ci == nil:
 		needed := max(e.least(family), e.n+1)
 		return &needed, "too few samples to say anything"

@@ -1,6 +1,8 @@
 package stats
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"slices"
 )
@@ -17,9 +19,10 @@ const MinSamplesMedians = 20
 // distances from the medians (Zou and Donner 2008), and Student's distribution answers
 // for the small number of batches. No distribution of the samples is assumed.
 //
-// What it cannot see is what is the same for all samples of one run and not for the
-// other: the memory's layout, the clocks of the day. Nor does it see a correlation that
-// reaches further than a batch, a tenth of a short run and a thirtieth of a long one.
+// Where samples resemble each other over more than a quarter of a batch, so that batches
+// are not independent either, nothing is called different or the same. What it cannot
+// see is what is the same for all samples of one run and not for the other: the memory's
+// layout, the clocks of the day.
 func CompareMedians(base, other []float64, q Question) Effect {
 	q = q.clean()
 	a, refusedA := newRun(base)
@@ -31,6 +34,10 @@ func CompareMedians(base, other []float64, q Question) Effect {
 	e.log = b.median - a.median
 	e.slack = max(step(q.Quantum, a.times), step(q.Quantum, b.times))
 	if e.n < MinSamplesMedians {
+		return e
+	}
+	if a.blurred() || b.blurred() {
+		e.why = fmt.Sprintf("samples resemble each other over %.0f and %.0f neighbours, too many for runs of %d and %d", a.reach, b.reach, a.n(), b.n())
 		return e
 	}
 	join := func(z float64) (lo, hi float64) {
@@ -86,9 +93,16 @@ type run struct {
 	median  float64   // of logs
 	batches int
 	spread  float64 // standard deviation of the number of samples above the true median
+	reach   float64 // over how many neighbours samples resemble each other
 }
 
 func (r run) n() int { return len(r.times) }
+
+// blurred says that samples resemble each other over more than a quarter of a batch. Of
+// runs with batches of a few samples that cannot be known well, and less is let through.
+func (r run) blurred() bool {
+	return r.reach > max(float64(r.n())/float64(r.batches)/4, 1.1)
+}
 
 // newRun leaves out samples that have no logarithm.
 func newRun(samples []float64) (run, int) {
@@ -100,19 +114,17 @@ func newRun(samples []float64) (run, int) {
 	}
 	r.median = Median(r.logs)
 	n := len(kept)
-	r.batches = min(max(int(math.Sqrt(float64(n))), 10), 30, max(n, 1))
+	r.batches = min(max(int(math.Sqrt(float64(n)/2)), 10), 30, max(n, 1))
 	middle := Median(r.times)
+	sides := make([]float64, n)
+	for i, x := range kept {
+		sides[i] = float64(cmp.Compare(x, middle)) / 2
+	}
 	each := make([]float64, r.batches) // above the median, less what half of them would be
 	for b := range each {
-		for _, x := range kept[b*n/r.batches : (b+1)*n/r.batches] {
-			switch {
-			case x > middle:
-				each[b] += 0.5
-			case x < middle:
-				each[b] -= 0.5
-			}
-		}
+		each[b] = sum(sides[b*n/r.batches : (b+1)*n/r.batches])
 	}
+	r.reach = reach(sides)
 	// Independent samples scatter by n/4; those that repel each other are taken for such.
 	batched := squares(each, Mean(each)) / float64(max(r.batches-1, 1)) * float64(r.batches)
 	r.spread = math.Sqrt(max(float64(n)/4, batched))
@@ -128,4 +140,20 @@ func (r run) interval(z float64) (lo, hi float64) {
 		return math.Inf(-1), math.Inf(1)
 	}
 	return Quantile(r.logs, from/last), Quantile(r.logs, to/last)
+}
+
+// reach is over how many neighbours samples resemble each other, from their sides of the
+// median: the distance at which the correlation of a process of first order, of which
+// normal samples have that correlation of sides, falls to 1/e.
+func reach(sides []float64) float64 {
+	lag1, ok := Lag1(sides)
+	if !ok {
+		return 0
+	}
+	lag1 += (1 + 3*lag1) / float64(len(sides)) // few samples show less of it than there is (Kendall 1954)
+	correlation := math.Sin(min(lag1, 1) * math.Pi / 2)
+	if correlation <= 0 {
+		return 0
+	}
+	return -1 / math.Log(min(correlation, 1-1e-9))
 }

@@ -37,6 +37,8 @@ type GroupOf[C any] struct {
 	verify  func(C) error
 	passes  []pass[C]
 	cases   []caseOf[C]
+	matches [][]string // names of cases that are compared, the base first
+	along   string     // an axis whose values are
 	errs    []error
 }
 
@@ -181,10 +183,21 @@ func (g *GroupOf[C]) run() {
 		g.runner.Fail(g.name, err)
 		return
 	}
-	for _, c := range g.cases {
-		for _, point := range combinations(axes) {
-			g.runner.run(g.job(c, point))
+	units, err := g.units(axes)
+	if err != nil {
+		g.runner.Fail(g.name, err)
+		return
+	}
+	family := 0
+	for _, unit := range units {
+		family += len(unit) - 1
+	}
+	for _, unit := range units {
+		var jobs []*job
+		for _, v := range unit {
+			jobs = append(jobs, g.job(v.c, v.point))
 		}
+		g.runner.run(jobs, family)
 	}
 }
 

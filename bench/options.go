@@ -55,6 +55,7 @@ type settings struct {
 	warmMin    time.Duration
 	warmMax    time.Duration
 	profile    int
+	match      matchSettings
 }
 
 func defaults() settings {
@@ -67,6 +68,7 @@ func defaults() settings {
 		precision:  DefaultPrecision,
 		warmMin:    DefaultWarmUpLeast,
 		warmMax:    DefaultWarmUpLimit,
+		match:      matchSettings{threshold: DefaultThreshold},
 	}
 }
 

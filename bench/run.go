@@ -365,8 +365,13 @@ func (c *caseRun) degrade(err error) bool {
 	c.exposed = true
 	c.st.expose("launch-exposed: something in the function waits for the device while it is held")
 	c.notes.add("launch-exposed: the stream could not be held, since something in the function waits for the device; measured again without a hold")
-	c.samples, c.perOp, c.metrics, c.sum = nil, nil, table{}, 0
+	c.forget()
 	return true
+}
+
+// forget throws away the samples so far.
+func (c *caseRun) forget() {
+	c.samples, c.perOp, c.metrics, c.sum = nil, nil, table{}, 0
 }
 
 // loop takes the samples.

@@ -71,7 +71,7 @@ func TestExplore(t *testing.T) {
 				for i := range 1000 {
 					r := rand.New(rand.NewPCG(uint64(i), 7))
 					a, b := blocksOf(r, w.make(r), n, 1, 32)
-					f := Judge([]Effect{CompareBlocks(a, b, Question{Threshold: th, Quantum: 32})})[0]
+					f := Judge([]Effect{CompareBlocks(a, b, Question{Threshold: th, Quantum: 32})}, 1)[0]
 					if f.Change == Slower || f.Change == Faster {
 						alarms++
 					}
@@ -87,7 +87,7 @@ func TestExplore(t *testing.T) {
 			for i := range 1000 {
 				r := rand.New(rand.NewPCG(uint64(i), 8))
 				x, y := w.make(r), w.make(r)
-				f := Judge([]Effect{CompareMedians(draw(n, x), draw(n, y), Question{Threshold: 0})})[0]
+				f := Judge([]Effect{CompareMedians(draw(n, x), draw(n, y), Question{Threshold: 0})}, 1)[0]
 				if f.Change == Slower || f.Change == Faster {
 					alarms++
 				}

@@ -3,6 +3,7 @@ package stats
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Change is the answer of a comparison in a word.
@@ -56,16 +57,18 @@ type Finding struct {
 
 // Judge answers a family of comparisons together. The chance that even one of those
 // which are the same is called faster or slower is at most 1 less the level, and so is
-// the chance that one which differs is called the same.
-func Judge(effects []Effect) []Finding {
-	different, same := make([]float64, len(effects)), make([]float64, len(effects))
+// the chance that one which differs is called the same. The family has so many members,
+// or as many as there are effects; of those that are not here nothing is clear.
+func Judge(effects []Effect, family int) []Finding {
+	family = max(family, len(effects))
+	different, same := slices.Repeat([]float64{1}, family), slices.Repeat([]float64{1}, family)
 	for i := range effects {
 		different[i], same[i] = effects[i].different, effects[i].same
 	}
 	different, same = Holm(different), Holm(same)
 	findings := make([]Finding, len(effects))
 	for i := range effects {
-		findings[i] = effects[i].judge(different[i], same[i], len(effects))
+		findings[i] = effects[i].judge(different[i], same[i], family)
 	}
 	return findings
 }

@@ -286,6 +286,23 @@ func WriteFile(path string, write func(io.Writer) error) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
+// ReadFile reads a report that WriteJSON has written, with the numbers in it checked for
+// nothing but their kind.
+func ReadFile(path string) (*Report, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var r Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, fmt.Errorf("%s is not a report as JSON: %w", path, err)
+	}
+	if r.Schema != Schema {
+		return nil, fmt.Errorf("%s: the schema is %q, not %q", path, r.Schema, Schema)
+	}
+	return &r, nil
+}
+
 func sortedKeys(sets ...map[string]string) []string {
 	all := map[string]bool{}
 	for _, set := range sets {

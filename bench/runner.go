@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -326,16 +325,11 @@ func (o *outputs) check() error {
 		}
 	}
 	if o.like != "" {
-		text, err := os.ReadFile(o.like)
-		if err == nil {
-			err = json.Unmarshal(text, &o.other)
-		}
-		if err == nil && o.other.Schema != Schema {
-			err = fmt.Errorf("the schema is %q, not %q", o.other.Schema, Schema)
-		}
+		other, err := ReadFile(o.like)
 		if err != nil {
 			return fmt.Errorf("-like %s: %w", o.like, err)
 		}
+		o.other = *other
 	}
 	return nil
 }

@@ -98,10 +98,14 @@ func CompareBlocks(base, other [][]float64, q Question) Effect {
 	level := 1 - (1-q.Level)/q.looks()
 	var ok bool
 	var ci Interval
-	if e.log, ci, ok = walshInterval(differences, level); ok {
+	e.log, ci, ok = walshInterval(differences, level)
+	e.df = float64(e.n - 1)
+	switch {
+	case ok:
 		e.widen(ci.Lo, ci.Hi)
-		e.df = float64(e.n - 1)
 		e.se = ci.HalfWidth() / studentQuantile((1+ci.Level)/2, e.df)
+	case e.n > 1: // enough to plan with
+		e.se = Stddev(differences) / math.Sqrt(float64(e.n))
 	}
 	e.ask(func(shift float64) (greater, less float64) { return signedRank(differences, shift) })
 	return e

@@ -127,9 +127,9 @@ func (e *Effect) needed(family int) (*int, string) {
 	switch {
 	case e.why != "":
 		return nil, e.why
-	case e.ci == nil:
+	case e.df < 1 || e.se == 0 && e.ci == nil:
 		needed := max(e.least(family), e.n+1)
-		return &needed, "too few samples to say anything"
+		return &needed, "too few samples to plan with, so the number is the least that can tell"
 	case distance <= 0 && e.slack > threshold/4:
 		return nil, "the clock's step is " + digits(100*e.slack) + " % of the time: longer samples would tell, more of them would not"
 	case distance <= 0:

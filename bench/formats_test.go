@@ -57,7 +57,7 @@ func TestJSONKeepsEverythingAndFollowsTheSchema(t *testing.T) {
 	checkOutputs(t, report)
 	var out bytes.Buffer
 	require.NoError(t, report.WriteJSON(&out))
-	require.Empty(t, valid(t, loadSchema(t), out.Bytes()))
+	require.Empty(t, loadSchema(t).Check(out.Bytes()))
 	var back Report
 	require.NoError(t, json.Unmarshal(out.Bytes(), &back))
 	require.Equal(t, report.Results, back.Results, "nothing is lost on the way")

@@ -18,6 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"example.com/devevents/cmd/evprobe/internal/document"
+	"example.com/devevents/cmd/evprobe/internal/hint"
 	"example.com/devevents/cmd/evprobe/internal/probe"
 	"example.com/devevents/events"
 	"example.com/devevents/events/hip"
@@ -29,8 +31,9 @@ import (
 const asProgram = "EVPROBE_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
+	if os.Getenv(asProgram) != "" || os.Getenv(asWorker) != "" {
 		main()
+		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -82,9 +85,9 @@ type output struct {
 }
 
 // document reads stdout, which must hold exactly one document.
-func (o output) document(t *testing.T) document {
+func (o output) document(t *testing.T) document.Document {
 	t.Helper()
-	var doc document
+	var doc document.Document
 	dec := json.NewDecoder(strings.NewReader(o.stdout))
 	dec.DisallowUnknownFields()
 	require.NoError(t, dec.Decode(&doc), "stdout: %q", o.stdout)
@@ -263,10 +266,10 @@ func TestDocumentCarriesTheWholeCause(t *testing.T) {
 		Candidates: []events.Candidate{{Path: "/opt/stubs/libcuda.so", Reason: "a stub"}}, Near: []string{"/opt/libcudart.so.14"},
 	}
 	doc := evprobe(t.Context(), refusing(u), simulated(t), "-json").document(t)
-	require.Equal(t, []unavailable{{
+	require.Equal(t, []document.Refusal{{
 		Backend: "cuda", Cause: events.CauseStubDriver, Detail: "a stub answers", Advice: "take it off the path",
 		Path: "/opt/lib/libcudart.so.12", Version: 12040, Code: 34, CodeName: "cudaErrorStubLibrary",
-		Candidates: []events.Candidate{{Path: "/opt/stubs/libcuda.so", Reason: "a stub"}}, Near: []string{"/opt/libcudart.so.14"},
+		Candidates: []events.Candidate{{Path: "/opt/stubs/libcuda.so", Reason: "a stub"}}, Near: []string{"/opt/libcudart.so.14"}, Hint: hint.For("cuda", 34),
 	}}, doc.Unavailable)
 	require.Nil(t, doc.Device)
 
@@ -392,7 +395,7 @@ func interrupted(t *testing.T, signal os.Signal) {
 
 // noDevice runs evprobe with the ways to a device that it is built with, and expects
 // that there is none.
-func noDevice(t *testing.T, args ...string) document {
+func noDevice(t *testing.T, args ...string) document.Document {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	code := run(t.Context(), append(args, "-json"), &stdout, &stderr)
@@ -500,11 +503,11 @@ func openLoaded(ordinal int) (*opened, error) {
 func TestLibraryIsDescribedInTheDocument(t *testing.T) {
 	t.Parallel()
 	doc := evprobe(t.Context(), openLoaded, nil, "-json").document(t)
-	require.Equal(t, &library{
+	require.Equal(t, &document.Library{
 		API: "runtime", Path: "/opt/lib/libamdhip64.so.7", RuntimeVersion: 70051831, RuntimeVersionText: "7.0.51831",
 		DriverVersion: 70051831, DriverVersionText: "7.0.51831",
 	}, doc.Library)
-	require.Equal(t, &identity{Name: "x", UUID: "y"}, doc.Device)
+	require.Equal(t, &document.Device{Name: "x", UUID: "y"}, doc.Device)
 
 	none := evprobe(t.Context(), openLoaded, nil, "-json", "-device", "1").document(t).Unavailable[0]
 	require.Equal(t, "hip", none.Backend)

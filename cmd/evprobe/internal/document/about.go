@@ -22,24 +22,27 @@ type Build struct {
 
 // Environment says where it ran.
 type Environment struct {
-	Host      string             `json:"host"` // its name, empty if not known
-	CPUs      int                `json:"cpus"` // that this process may use
-	Variables map[string]*string `json:"variables"`
+	Host      string     `json:"host"`      // its name, empty if not known
+	CPUs      int        `json:"cpus"`      // that this process may use
+	Variables []Variable `json:"variables"` // that decide which library and which devices are found
+}
+
+// Variable is an environment variable. One that is empty is not one that is not set.
+type Variable struct {
+	Name  string `json:"name"`
+	Set   bool   `json:"set"`
+	Value string `json:"value"`
 }
 
 // overrides are the variables that name a library for this module.
 var overrides = []string{"DEVEVENTS_CUDART", "DEVEVENTS_CUDA_DRIVER", "DEVEVENTS_HIP", "DEVEVENTS_OPENCL", "LD_LIBRARY_PATH"}
 
-// readEnvironment has the variables that decide which library and which devices are
-// found: null is one that is not set, which an empty one is not.
 func readEnvironment() Environment {
-	e := Environment{CPUs: runtime.GOMAXPROCS(0), Variables: map[string]*string{}}
+	e := Environment{CPUs: runtime.GOMAXPROCS(0)}
 	e.Host, _ = os.Hostname()
 	for _, name := range append(hint.Variables(), overrides...) {
-		e.Variables[name] = nil
-		if value, set := os.LookupEnv(name); set {
-			e.Variables[name] = &value
-		}
+		value, set := os.LookupEnv(name)
+		e.Variables = append(e.Variables, Variable{name, set, value})
 	}
 	return e
 }

@@ -65,6 +65,8 @@ type Outcome struct {
 	Unfinished *Unfinished
 	// Complete says that the context did not end first.
 	Complete bool
+	// Lost says that nothing works on the device any more.
+	Lost bool
 }
 
 // Count is how many results have the verdict.
@@ -232,6 +234,7 @@ func run[E any, S comparable](ctx context.Context, api events.EventApi[E, S], ab
 			out.Complete, out.Unfinished = false, unfinished
 			skipRest = "not run: " + whyEnded(ctx) + " in check " + c.name
 		case fault:
+			out.Lost = true
 			skipRest = "not run: after the fault in check " + c.name + " nothing works on this device any more"
 		}
 		out.add(s.Watch, r)

@@ -19,7 +19,7 @@ const defaultLargest byteSize = 1 << 30
 
 func benchFlags(fs *flag.FlagSet, o *options) {
 	largestFlag(fs, o)
-	fs.StringVar(&o.format, "format", "table", "of what is printed: `table|markdown|csv|benchstat`")
+	fs.StringVar(&o.format, "format", "ladder", "of what is printed: `ladder|table|markdown|csv|benchstat`")
 }
 
 func largestFlag(fs *flag.FlagSet, o *options) {
@@ -29,6 +29,7 @@ func largestFlag(fs *flag.FlagSet, o *options) {
 
 // writers are the formats of evprobe bench.
 var writers = map[string]func(*bench.Report, io.Writer) error{
+	"ladder":    ladder.Write,
 	"table":     (*bench.Report).WriteTable,
 	"markdown":  (*bench.Report).WriteMarkdown,
 	"csv":       (*bench.Report).WriteCSV,
@@ -37,7 +38,7 @@ var writers = map[string]func(*bench.Report, io.Writer) error{
 
 func acceptBench(o *options, operands []string) error {
 	if writers[o.format] == nil {
-		return fmt.Errorf("unknown format %q: -format takes table|markdown|csv|benchstat", o.format)
+		return fmt.Errorf("unknown format %q: -format takes ladder|table|markdown|csv|benchstat", o.format)
 	}
 	return noOperands(o, operands)
 }

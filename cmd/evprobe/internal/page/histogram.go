@@ -5,19 +5,25 @@ import (
 	"html/template"
 	"math"
 	"slices"
+	"time"
 )
 
 // bars is how many bars a histogram has at most.
 const bars = 40
 
 // histogram draws how often readings in ns occur. The largest hundredth may lie far
-// away; where it does it is counted in words, so that the rest can be seen.
-func histogram(label string, values []float64) template.HTML {
+// away; where it does it is counted in the note, so that the rest can be seen.
+func histogram(label string, values []float64) (svg template.HTML, note string) {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)
 	low, high := sorted[0], sorted[n-1]
-	if cut := sorted[(n-1)*99/100]; high-low > 3*(cut-low) && cut > low {
+	if cut := sorted[(n-1)*99/100]; high-low > 3*(cut-low) {
 		high = cut
+	}
+	// Readings that are nearly the same are shown as that, and not as wide as the picture.
+	middle := sorted[(n-1)/2]
+	if room := (middle/5 - (high - low)) / 2; room > 0 {
+		low, high = low-room, high+room
 	}
 	counts, step := count(sorted, low, high)
 	x := axis{name: "span", unit: "ns"}.fit(low, low+step*float64(len(counts)))
@@ -33,14 +39,24 @@ func histogram(label string, values []float64) template.HTML {
 		y := c.atY(float64(k))
 		fmt.Fprintf(c, `<rect class="bar" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, x0, y, max(x1-x0-0.6, 0.8), height-bottom-y)
 	}
-	middle := sorted[(n-1)/2]
 	fmt.Fprintf(c, `<path class="mark" d="M%.1f %dV%d"/>`, c.atX(middle), top, height-bottom)
-	note := "median " + x.text(middle) + ", p95 " + x.text(sorted[(n-1)*95/100])
+	note = "Median " + rough(middle) + ", p95 " + rough(sorted[(n-1)*95/100])
 	if beyond := n - shown; beyond > 0 {
-		note += fmt.Sprintf("; %d beyond, up to %s", beyond, x.text(sorted[n-1]))
+		note += fmt.Sprintf("; %d beyond, up to %s", beyond, rough(sorted[n-1]))
 	}
-	fmt.Fprintf(c, `<text class="note" x="%d" y="%d">%s</text>`, left, height-6, note)
-	return c.end()
+	return c.end(), note + "."
+}
+
+// rough is a reading in ns with four digits, which is all that fits.
+func rough(ns float64) string {
+	if ns < 1 {
+		return "0"
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(ns))-3)
+	if unit < 1 {
+		unit = 1
+	}
+	return time.Duration(math.Round(ns/unit) * unit).String()
 }
 
 // count sorts readings into bars of one width, which is whole where readings are.

@@ -26,8 +26,8 @@ func lines(label string, curves []curve, x, y axis) template.HTML {
 			fmt.Fprintf(c, `<circle class="dot c%d" cx="%.1f" cy="%.1f" r="2.5"/>`, i, c.atX(p.x), c.atY(p.y))
 		}
 		if curve.name != "" {
-			at := left + 70*(i+1)
-			fmt.Fprintf(c, `<rect class="key c%d" x="%d" y="%d" width="10" height="10"/><text x="%d" y="%d">%s</text>`, i, at, top+2, at+14, top+11, html.EscapeString(curve.name))
+			at := left + 80*(i+1)
+			fmt.Fprintf(c, `<rect class="key c%d" x="%d" y="%d" width="10" height="10"/><text x="%d" y="%d">%s</text>`, i, at, top-17, at+14, top-8, html.EscapeString(curve.name))
 		}
 	}
 	return c.end()

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"example.com/devevents/bench"
 	"example.com/devevents/cmd/evprobe/internal/document"
 	"example.com/devevents/cmd/evprobe/internal/ladder"
 	"example.com/devevents/cmd/evprobe/internal/probe"
@@ -28,7 +27,7 @@ var style string
 // Write writes the page.
 func Write(w io.Writer, d *document.Document) error {
 	t, err := template.New("page").Funcs(template.FuncMap{
-		"text": numberText, "sorted": sortedNumbers, "upper": strings.ToUpper, "size": sizeText,
+		"text": numberText, "sorted": sortedNumbers, "upper": strings.ToUpper, "rung": ladder.Rung, "bandwidth": ladder.Bandwidth,
 		"duration": func(ns float64) string { return time.Duration(ns).String() },
 	}).Parse(layout)
 	if err != nil {
@@ -121,15 +120,4 @@ func numberText(key string, value any) string {
 		return strconv.FormatFloat(v, 'f', 2, 64) + " ppm"
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64)
-}
-
-// sizeText is where a row of the ladder stands: a size, or a length of time.
-func sizeText(r bench.Result) string {
-	for _, a := range r.Axes {
-		if n, err := strconv.ParseInt(a.Value, 10, 64); err == nil && a.Name == "bytes" {
-			return ladder.Size(n)
-		}
-		return a.Value
-	}
-	return ""
 }

@@ -22,28 +22,31 @@ func pictures(d *document.Document) []picture {
 		fromSeries(d, "order", "event_deltas", picture{
 			Title:   "Time between events",
 			Caption: "Spans between events recorded one right after the other on one stream. Narrow and at multiples of the tick is good.",
-		}, func(s probe.Series) template.HTML { return histogram("Histogram of spans between events", s.Values) }),
+		}, func(s probe.Series) (template.HTML, string) { return histogram("Histogram of spans between events", s.Values) }),
 		fromSeries(d, "drift", "clock_residual", picture{
 			Title:   "Clock residual",
 			Caption: "How far the device's clock strays from a straight line against the host's, with the drift itself taken out.",
-		}, func(s probe.Series) template.HTML {
+		}, func(s probe.Series) (template.HTML, string) {
 			return lines("Clock residual against time", []curve{{points: zip(s.At, s.Values)}},
-				axis{name: "seconds"}, axis{name: "residual", unit: "ns", zero: true})
+				axis{name: "seconds"}, axis{name: "residual", unit: "ns", zero: true}), ""
 		}),
 		fromSeries(d, "cost", "round_trips", picture{
 			Title:   "Round trips",
 			Caption: "Host time from recording an event on an idle stream until the wait for it has returned.",
-		}, func(s probe.Series) template.HTML { return histogram("Histogram of round trips", s.Values) }),
+		}, func(s probe.Series) (template.HTML, string) { return histogram("Histogram of round trips", s.Values) }),
 		bandwidth(d),
 	}
 }
 
 // fromSeries draws readings of a check, if it has them.
-func fromSeries(d *document.Document, check, name string, p picture, draw func(probe.Series) template.HTML) picture {
+func fromSeries(d *document.Document, check, name string, p picture, draw func(probe.Series) (svg template.HTML, note string)) picture {
 	for _, c := range d.Checks {
 		for _, s := range c.Series {
 			if c.Name == check && s.Name == name && len(s.Values) > 1 && (s.At == nil || len(s.At) == len(s.Values)) {
-				p.SVG = draw(s)
+				var note string
+				if p.SVG, note = draw(s); note != "" {
+					p.Caption = note + " " + p.Caption
+				}
 				return p
 			}
 		}

@@ -16,7 +16,7 @@ import (
 // text stays readable there.
 const (
 	width, height            = 420, 250
-	left, right, top, bottom = 58, 12, 14, 40
+	left, right, top, bottom = 60, 12, 24, 42
 )
 
 type point struct{ x, y float64 }
@@ -55,15 +55,15 @@ func newChart(label string, x, y axis) *chart {
 		at, text := c.atX(t), x.text(t)
 		fmt.Fprintf(c, `<path class="grid" d="M%.1f %dV%d"/>`, at, top, height-bottom)
 		// Labels do not run into each other, nor out of the picture.
-		half := float64(len([]rune(text))) * 3.4
+		half := float64(len([]rune(text))) * 3.8
 		middle := min(max(at, half), width-half)
 		if middle-half > end {
-			fmt.Fprintf(c, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`, middle, height-bottom+16, text)
+			fmt.Fprintf(c, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`, middle, height-bottom+15, text)
 			end = middle + half + 4
 		}
 	}
 	fmt.Fprintf(c, `<text class="name" x="%d" y="%d" text-anchor="end">%s</text>`, width-right, height-6, html.EscapeString(x.name))
-	fmt.Fprintf(c, `<text class="name" x="%d" y="%d">%s</text>`, left+4, top+10, html.EscapeString(y.name))
+	fmt.Fprintf(c, `<text class="name" x="%d" y="%d">%s</text>`, left, top-8, html.EscapeString(y.name))
 	return c
 }
 
@@ -130,8 +130,12 @@ func (a axis) ticks(n int) (all []float64) {
 		}
 		return all
 	}
+	least := 0.0
+	if a.unit == "ns" {
+		least = 1 // the labels are whole
+	}
 	step := math.Pow(10, math.Floor(math.Log10((a.to-a.from)/float64(n))))
-	for i := 0; (a.to-a.from)/step > float64(n); i++ {
+	for i := 0; (a.to-a.from)/step > float64(n) || step < least; i++ {
 		step *= []float64{2, 2.5, 2}[i%3]
 	}
 	for i := math.Ceil(a.from / step); i*step <= a.to; i++ {
@@ -143,7 +147,10 @@ func (a axis) ticks(n int) (all []float64) {
 func (a axis) text(v float64) string {
 	switch a.unit {
 	case "ns":
-		return strings.Replace(time.Duration(math.Round(v)).String(), "0s", "0", 1)
+		if v == 0 {
+			return "0"
+		}
+		return time.Duration(math.Round(v)).String()
 	case "B":
 		return ladder.Size(int64(v))
 	}

@@ -31,7 +31,7 @@ func checkDrift[E any, S comparable](e *env[E, S]) error {
 	if err != nil {
 		return err
 	}
-	between, err := e.track(first, evs[2*tries:], stream, now)
+	places, last, err := e.track(first, evs[2*tries:], stream, now)
 	if err != nil {
 		return err
 	}
@@ -46,10 +46,14 @@ func checkDrift[E any, S comparable](e *env[E, S]) error {
 	if err != nil {
 		return fmt.Errorf("reading the span between the anchors: %w", err)
 	}
+	rest, err := e.EventElapsed(last.event, second.event)
+	if err != nil {
+		return fmt.Errorf("reading the span between the anchors: %w", err)
+	}
 	host := second.middle.Sub(first.middle)
 	ppm := float64(span-host) / float64(host) * 1e6
 	bound := float64((first.width+second.width)/2+floatStep(span)) / float64(host) * 1e6
-	at, off := residuals(append(between, place{host, span}))
+	at, off := residuals(append(places, place{host, places[len(places)-1].device + rest}))
 	e.readings("clock_residual", at, off)
 	e.number("drift_ppm", ppm)
 	e.number("drift_bound_ppm", bound)
@@ -97,41 +101,54 @@ type place struct{ host, device time.Duration }
 
 // track lets the span of the check pass and takes anchors meanwhile. They do not
 // decide anything: they show how the clocks went between the first and the last.
-func (e *env[E, S]) track(first anchor[E], evs []E, stream S, now func() time.Time) ([]place, error) {
-	last := first
+//
+// Spans are added up from anchor to anchor, because a long one is rounded to some
+// hundred nanoseconds.
+func (e *env[E, S]) track(first anchor[E], evs []E, stream S, now func() time.Time) (places []place, last anchor[E], err error) {
+	last = first
 	var device time.Duration
-	var places []place
 	for i := range tracked {
 		slice := e.settings.DriftSpan / tracked
 		if err := e.sleep(slice, time.Duration(tracked-1-i)*slice); err != nil {
-			return nil, err
+			return nil, last, err
 		}
 		// In turn, so that the last anchor's event keeps its stamp.
 		half := evs[i%2*trackTries:][:trackTries]
 		next, err := e.bestAnchor(half, stream, now)
 		if err != nil {
-			return nil, err
+			return nil, last, err
 		}
 		step, err := e.EventElapsed(last.event, next.event)
 		if err != nil {
-			return nil, fmt.Errorf("reading the span between two anchors: %w", err)
+			return nil, last, fmt.Errorf("reading the span between two anchors: %w", err)
 		}
 		device += step
 		places = append(places, place{next.middle.Sub(first.middle), device})
 		last = next
 	}
-	return places, nil
+	return places, last, nil
 }
 
-// residuals is how far the device's clock was from a straight line between the first
-// anchor and the last, at seconds of the host's.
+// residuals is how far the device's clock was from the straight line that fits all
+// anchors best, at seconds of the host's. The first anchor is at 0 on both.
 func residuals(places []place) (at []float64, off []time.Duration) {
-	end := places[len(places)-1]
-	rate := float64(end.device) / float64(end.host)
-	at, off = []float64{0}, []time.Duration{0}
+	places = append([]place{{}}, places...)
+	n := float64(len(places))
+	// Of the difference of the clocks, which is small beside them.
+	var sumX, sumY, sumXX, sumXY float64
 	for _, p := range places {
-		at = append(at, p.host.Seconds())
-		off = append(off, p.device-time.Duration(math.Round(float64(p.host)*rate)))
+		x, y := p.host.Seconds(), float64(p.device-p.host)
+		sumX, sumY, sumXX, sumXY = sumX+x, sumY+y, sumXX+x*x, sumXY+x*y
+	}
+	slope := 0.0
+	if d := n*sumXX - sumX*sumX; d > 0 {
+		slope = (n*sumXY - sumX*sumY) / d
+	}
+	start := (sumY - slope*sumX) / n
+	for _, p := range places {
+		x := p.host.Seconds()
+		at = append(at, x)
+		off = append(off, p.device-p.host-time.Duration(math.Round(start+slope*x)))
 	}
 	return at, off
 }

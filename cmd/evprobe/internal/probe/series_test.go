@@ -31,8 +31,10 @@ func TestResidualsAreZeroOnAStraightLineAndShowABend(t *testing.T) {
 	at, off := residuals([]place{{second, second + 4000}, {2 * second, 2*second + 8000}, {4 * second, 4*second + 16000}})
 	require.Equal(t, []float64{0, 1, 2, 4}, at)
 	require.Equal(t, []time.Duration{0, 0, 0, 0}, off)
-	_, off = residuals([]place{{second, second + 500}, {2 * second, 2 * second}})
-	require.Equal(t, []time.Duration{0, 500, 0}, off)
+	_, off = residuals([]place{{second, second + 600}, {2 * second, 2 * second}})
+	require.Equal(t, []time.Duration{-200, 400, -200}, off)
+	_, off = residuals([]place{{0, 600}})
+	require.Equal(t, []time.Duration{-300, 300}, off, "a host's clock that stands still has no rate")
 }
 
 func TestStepLimitCountsFromTheLastChangeOfStep(t *testing.T) {

@@ -22,7 +22,9 @@ func pictures(d *document.Document) []picture {
 		fromSeries(d, "order", "event_deltas", picture{
 			Title:   "Time between events",
 			Caption: "Spans between events recorded one right after the other on one stream. Narrow and at multiples of the tick is good.",
-		}, func(s probe.Series) (template.HTML, string) { return histogram("Histogram of spans between events", s.Values) }),
+		}, func(s probe.Series) (template.HTML, string) {
+			return histogram("Histogram of spans between events", s.Values)
+		}),
 		fromSeries(d, "drift", "clock_residual", picture{
 			Title:   "Clock residual",
 			Caption: "How far the device's clock strays from a straight line against the host's, with the drift itself taken out.",

@@ -1,8 +1,6 @@
 package bench
 
 import (
-	"encoding/json"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -74,38 +72,63 @@ var operations = []struct {
 func nativeSamples(t *testing.T) map[string][]float64 {
 	t.Helper()
 	info := gputest.Runtime(t).Info()
-	cc, err := exec.LookPath("cc")
-	if err != nil {
-		if gputest.Required() {
-			t.Fatal("DEVEVENTS_REQUIRE_GPU is set and there is no C compiler for the reference")
-		}
-		t.Skip("needs a C compiler for the reference")
-	}
-	program := filepath.Join(t.TempDir(), "gated")
-	out, err := exec.Command(cc, "-O2", "-o", program, filepath.Join("testdata", "gated.c"), "-ldl", "-lm").CombinedOutput()
-	require.NoError(t, err, string(out))
+	program := gputest.Compile(t, filepath.Join("testdata", "gated.c"), "-ldl", "-lm")
 	driver := info.Driver
 	if driver == "" {
 		driver = "libcuda.so.1"
 	}
-	out, err = exec.Command(program, info.Library, driver, "100").Output()
-	require.NoError(t, err)
 	samples := map[string][]float64{}
+	for _, fields := range printed(t, exec.Command(program, info.Library, driver, "100")) {
+		require.Equal(t, "0", fields[2], "the reference itself leaks: %s", fields)
+		samples[fields[0]] = append(samples[fields[0]], nsOf(t, fields[1]))
+	}
+	return samples
+}
+
+// otherTools are the samples of testdata/others.py, by tool and operation, in ns; none where
+// there is no Python with the tools.
+func otherTools(t *testing.T) map[string]map[string][]float64 {
+	t.Helper()
+	if err := exec.Command("python3", "-c", "import cupyx, torch, triton").Run(); err != nil {
+		t.Logf("no Python with PyTorch, Triton and CuPy to compare with: %v", err)
+		return nil
+	}
+	samples := map[string]map[string][]float64{"do_bench": {}, "cupy": {}}
+	for _, fields := range printed(t, exec.Command("python3", filepath.Join("testdata", "others.py"), "100")) {
+		tool := samples[fields[0]]
+		tool[fields[1]] = append(tool[fields[1]], nsOf(t, fields[2]))
+	}
+	return samples
+}
+
+// printed are the lines of a program, three words each.
+func printed(t *testing.T, program *exec.Cmd) (lines [][]string) {
+	t.Helper()
+	var complaints strings.Builder
+	program.Stderr = &complaints
+	out, err := program.Output()
+	require.NoError(t, err, complaints.String())
 	for line := range strings.Lines(string(out)) {
 		fields := strings.Fields(line)
 		require.Len(t, fields, 3, line)
-		ns, err := strconv.ParseFloat(fields[1], 64)
-		require.NoError(t, err)
-		require.Equal(t, "0", fields[2], "the reference itself leaks: %s", line)
-		samples[fields[0]] = append(samples[fields[0]], ns)
+		lines = append(lines, fields)
 	}
-	return samples
+	require.NotEmpty(t, lines)
+	return lines
+}
+
+func nsOf(t *testing.T, text string) float64 {
+	t.Helper()
+	ns, err := strconv.ParseFloat(text, 64)
+	require.NoError(t, err)
+	return ns
 }
 
 // Ours says what a program in C says that holds its stream in the same way: within
 // 3 % or two ticks of 32 ns, with nothing leaked, in at most 2 s a row.
 func TestGPURowsAgreeWithANativeGatedReference(t *testing.T) {
 	native := nativeSamples(t)
+	others := otherTools(t)
 	dev := events.Erase(gputest.Device(t))
 	scratch, ok := events.Ability[events.Scratch[events.AnyStream]](dev)
 	require.True(t, ok)
@@ -120,32 +143,34 @@ func TestGPURowsAgreeWithANativeGatedReference(t *testing.T) {
 	}()
 	runner := NewRunner(On(timer), In(GPU), Cold(ColdNone), Samples(100, DefaultMaxSamples))
 	for _, op := range operations {
-		began := time.Now()
-		r := runOne(t, runner, func(g *GroupOf[int]) {
-			g.Bench(op.name, func(int, Iters) error {
-				if op.bytes > 0 {
-					return scratch.ScratchMemset(buffer, 0, op.bytes, stream)
-				}
-				_, err := scratch.ScratchSpin(op.spin, stream)
-				return err
-			}, Bytes(op.bytes))
+		t.Run(op.name, func(t *testing.T) {
+			began := time.Now()
+			r := runOne(t, runner, func(g *GroupOf[int]) {
+				g.Bench(op.name, func(int, Iters) error {
+					if op.bytes > 0 {
+						return scratch.ScratchMemset(buffer, 0, op.bytes, stream)
+					}
+					_, err := scratch.ScratchSpin(op.spin, stream)
+					return err
+				}, Bytes(op.bytes))
+			})
+			took := time.Since(began)
+			require.NotEmpty(t, native[op.name])
+			want := medianOf(native[op.name])
+			t.Logf("%-14s native %10.0f ns, ours %10.0f ns, floor %.0f ns, leaked %d of %d, %v", op.name, want, r.Latency.Median, r.FloorNS, r.Leak.Count, r.Leak.Of, took)
+			for tool, samples := range others {
+				t.Logf("%-14s %s says %.0f ns", op.name, tool, medianOf(samples[op.name]))
+			}
+			require.Equal(t, "held", r.Gate)
+			require.Zero(t, r.Leak.Count)
+			require.Positive(t, r.FloorNS)
+			require.Less(t, took, 2*time.Second)
+			require.InDelta(t, want, r.Latency.Median, max(64, 0.03*want), op.name)
 		})
-		took := time.Since(began)
-		require.NotEmpty(t, native[op.name])
-		want := medianOf(native[op.name])
-		t.Logf("%-14s native %10.0f ns, ours %10.0f ns, floor %.0f ns, leaked %d of %d, %v", op.name, want, r.Latency.Median, r.FloorNS, r.Leak.Count, r.Leak.Of, took)
-		require.Equal(t, "held", r.Gate)
-		require.Zero(t, r.Leak.Count)
-		require.Positive(t, r.FloorNS)
-		require.Less(t, took, 2*time.Second)
-		require.InDelta(t, want, r.Latency.Median, max(64, 0.03*want), op.name)
 	}
-	if dir := os.Getenv("DEVEVENTS_RAW"); dir != "" {
-		raw, err := json.Marshal(native)
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "bench-native.json"), raw, 0o644))
-		require.NoError(t, WriteFile(filepath.Join(dir, "bench-ours.json"), runner.Report().WriteJSON))
-	}
+	gputest.Raw(t, "bench-native", native)
+	gputest.Raw(t, "bench-others", others)
+	gputest.Raw(t, "bench-ours", runner.Report())
 }
 
 // A function that waits for the held device ends in a result and not in a hang.

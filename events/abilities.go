@@ -133,6 +133,7 @@ type Identifier interface {
 type Identity struct {
 	Kind     DeviceKind
 	Ordinal  int    // position in this process; visibility variables change it
+	Vendor   string // who makes it, as far as the backend or its library says
 	Name     string // the vendor's product name
 	PCIBusID string // 0000:4e:00.0, stable across processes
 	UUID     string // xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx, after GPU- where the vendor writes that

@@ -6,8 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -52,40 +50,32 @@ func (l latencies) report(b *testing.B) {
 	b.Logf("%-40s %8.0f us: p50 %8.1f us  p99 %8.1f us  (%d)", l.Kind, l.Delay, l.quantile(0.5), l.quantile(0.99), len(l.Ns))
 }
 
-// raw keeps samples in $DEVEVENTS_RAW.
-func raw(b *testing.B, name string, samples any) {
-	dir := os.Getenv("DEVEVENTS_RAW")
-	if dir == "" {
-		return
-	}
-	text, err := json.Marshal(samples)
-	require.NoError(b, err)
-	require.NoError(b, os.WriteFile(filepath.Join(dir, name+".json"), text, 0o644))
-}
-
 // From just before the stream is let go to the return of the wait, beside C and PyTorch
 // in the same run.
 func BenchmarkGPUWakeUp(b *testing.B) {
 	dev := gputest.Device(b)
 	var all []latencies
-	kinds := map[string][]fence.Option{
-		"fence":                                   nil,
-		"fence, polled only":                      {fence.WithBlockingThreads(0)},
-		"fence, polled only, Go timers":           {fence.WithBlockingThreads(0), fence.Coarse()},
-		"fence, threads from the start":           {fence.WithBlockingAfter(0)},
-		"fence, processors busy":                  nil,
-		"fence, threads from the start, p's busy": {fence.WithBlockingAfter(0)},
-	}
-	names := []string{"fence", "fence, polled only", "fence, polled only, Go timers", "fence, threads from the start", "fence, processors busy", "fence, threads from the start, p's busy"}
+	program := gputest.Compile(b, filepath.Join("testdata", "native_wait.c"), "-ldl", "-lpthread")
 	for range b.N {
-		for _, name := range names {
+		for _, kind := range []struct {
+			name string
+			busy bool
+			opts []fence.Option
+		}{
+			{"fence", false, nil},
+			{"fence, polled only", false, []fence.Option{fence.WithBlockingThreads(0)}},
+			{"fence, polled only, Go timers", false, []fence.Option{fence.WithBlockingThreads(0), fence.Coarse()}},
+			{"fence, threads from the start", false, []fence.Option{fence.WithBlockingAfter(0)}},
+			{"fence, processors busy", true, nil},
+			{"fence, threads from the start, p's busy", true, []fence.Option{fence.WithBlockingAfter(0)}},
+		} {
 			stop, rounds := func() {}, waitRounds
-			if strings.Contains(name, "busy") {
+			if kind.busy {
 				stop, rounds = busyProcessors(), waitRounds/4
 			}
 			for _, delay := range waitDelays {
-				l := wakeUps(b, dev, rounds, kinds[name], delay)
-				l.Kind = name
+				l := wakeUps(b, dev, rounds, kind.opts, delay)
+				l.Kind = kind.name
 				l.report(b)
 				all = append(all, l)
 			}
@@ -95,12 +85,12 @@ func BenchmarkGPUWakeUp(b *testing.B) {
 		for _, d := range waitDelays {
 			args = append(args, strconv.FormatInt(d.Microseconds(), 10))
 		}
-		for _, l := range slices.Concat(native(b, args), torch(b, args)) {
+		for _, l := range slices.Concat(ran(b, exec.Command(program, args...)), torch(b, args)) {
 			l.report(b)
 			all = append(all, l)
 		}
 	}
-	raw(b, "wake-up", all)
+	gputest.Raw(b, "wake-up", all)
 }
 
 // busyProcessors has as many goroutines compute as there are processors.
@@ -158,18 +148,6 @@ func wakeUps(b *testing.B, dev cuda.Device, rounds int, opts []fence.Option, del
 		require.NoError(b, f.Err())
 	}
 	return l
-}
-
-func native(b *testing.B, args []string) []latencies {
-	cc, err := exec.LookPath("cc")
-	if err != nil {
-		b.Log("no C compiler: no native baseline")
-		return nil
-	}
-	program := filepath.Join(b.TempDir(), "native_wait")
-	text, err := exec.Command(cc, "-O2", "-o", program, "testdata/native_wait.c", "-ldl", "-lpthread").CombinedOutput()
-	require.NoError(b, err, "%s", text)
-	return ran(b, exec.Command(program, args...))
 }
 
 func torch(b *testing.B, args []string) []latencies {
@@ -292,7 +270,7 @@ func BenchmarkGPURecord(b *testing.B) {
 	b.ReportMetric(middle(theirs), "ns/timed")
 	b.ReportMetric(middle(ratios), "x-timed")
 	b.ReportMetric(0, "ns/op")
-	raw(b, "fence-record", map[string]any{"what": "Source.Record of a default fence against EventRecord of a timed event through EventApi, ns a call, batches of 400 in turn on a drained stream", "fence_ns": ours, "timed_ns": theirs})
+	gputest.Raw(b, "fence-record", map[string]any{"what": "Source.Record of a default fence against EventRecord of a timed event through EventApi, ns a call, batches of 400 in turn on a drained stream", "fence_ns": ours, "timed_ns": theirs})
 }
 
 // What a thousand waits that are pending elsewhere do to a goroutine that records. The
@@ -349,7 +327,7 @@ func BenchmarkGPURecordBesideWaits(b *testing.B) {
 	b.ReportMetric(middle(beside), "ns/beside")
 	b.ReportMetric(middle(ratios), "x-alone")
 	b.ReportMetric(0, "ns/op")
-	raw(b, "fence-record-beside-waits", map[string]any{"what": "Source.Record while 16 other streams are busy, without a wait and beside 1120 pending waits on those, ns a call, batches of 400 on a drained stream", "alone_ns": alone, "beside_ns": beside})
+	gputest.Raw(b, "fence-record-beside-waits", map[string]any{"what": "Source.Record while 16 other streams are busy, without a wait and beside 1120 pending waits on those, ns a call, batches of 400 on a drained stream", "alone_ns": alone, "beside_ns": beside})
 }
 
 // recorder records batches of fences.

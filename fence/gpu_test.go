@@ -13,6 +13,7 @@ import (
 	"example.com/devevents/events"
 	"example.com/devevents/events/cuda"
 	"example.com/devevents/fence"
+	"example.com/devevents/internal/alone"
 	"example.com/devevents/internal/crowd"
 	"example.com/devevents/internal/gputest"
 )
@@ -174,7 +175,7 @@ func TestGPUGlobalCaptureSurvivesFences(t *testing.T) {
 // golang/go#49057, JuliaGPU/CUDA.jl#2025
 func TestGPUTwelveThousandWaits(t *testing.T) {
 	gputest.Runtime(t) // or a skip, outside of the other process
-	if !crowd.Alone(t) {
+	if !alone.Run(t) {
 		return
 	}
 	dev := gputest.Device(t)

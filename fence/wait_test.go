@@ -15,6 +15,7 @@ import (
 	"example.com/devevents/events"
 	"example.com/devevents/events/mock"
 	"example.com/devevents/fence"
+	"example.com/devevents/internal/alone"
 	"example.com/devevents/internal/crowd"
 )
 
@@ -412,7 +413,7 @@ func TestHundredThousandWaitsTakeFewThreads(t *testing.T) {
 		"blocked":     {mock.FeatureQuerier, mock.FeatureRoundQuerier},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if !crowd.Alone(t) {
+			if !alone.Run(t) {
 				return
 			}
 			dev := mock.NewDevice(mock.Without(off...))

@@ -1,6 +1,7 @@
 package profiler_test
 
 import (
+	"context"
 	"runtime"
 	"sync"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"example.com/devevents/events/mock"
 	"example.com/devevents/profiler"
 )
+
+var aContext = context.WithValue(context.Background(), keyOf{}, 1)
 
 // At most 100 mallocs in 100,000 windows, with the harvester at work: what is
 // allocated per batch is there, what were allocated per window is not.
@@ -37,6 +40,8 @@ func TestStartAndStopDoNotAllocate(t *testing.T) {
 			tr.Stop(tr.Start())
 			tr.Stop(w)
 		}},
+		"with stacks":  {[]profiler.Option{profiler.WithStacks(true)}, 100, func(_ *rig, tr *profiler.Track) { tr.Stop(tr.Start()) }},
+		"with context": {nil, 100, func(_ *rig, tr *profiler.Track) { tr.Stop(tr.StartContext(aContext)) }},
 		// A batch of spans is the sink's to keep: one allocation or a few for each.
 		"with a sink": {[]profiler.Option{profiler.WithSink(nothing)}, windows / 50, func(_ *rig, tr *profiler.Track) { tr.Stop(tr.Start()) }},
 	} {

@@ -31,6 +31,8 @@ type engine[E any, S comparable] struct {
 	slack time.Duration // how far off base may be
 	clock func() int64  // nil: the machine's
 
+	device *Device
+
 	lastStream atomic.Uint64
 	count      counters
 	fault      atomic.Pointer[nowhere]
@@ -99,6 +101,10 @@ func newEngine[E any, S comparable](api events.EventApi[E, S], cfg config) (*eng
 	if hc, ok := events.Ability[events.HostClocker](api); ok && e.clock == nil {
 		e.clock = hc.HostClock()
 	}
+	e.device = &Device{Backend: api.Backend()}
+	if who, ok := events.Ability[events.Identifier](api); ok {
+		e.device.Identity = who.Identity()
+	}
 	e.base, e.slack = originOf(e.clock)
 	e.harvest.engine = e
 	if err := e.openPlacer(); err != nil {
@@ -110,6 +116,9 @@ func newEngine[E any, S comparable](api events.EventApi[E, S], cfg config) (*eng
 	go e.run()
 	return e, nil
 }
+
+// at is an instant of the host's clock as the program sees it.
+func (e *engine[E, S]) at(host int64) time.Time { return e.base.Add(time.Duration(host)) }
 
 // openPlacer is the first use of the device, in which a driver may hang. What comes
 // of it too late is freed where it was made.

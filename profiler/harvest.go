@@ -25,6 +25,7 @@ type harvest[E any, S comparable] struct {
 	waiting  []entry // read back, to be placed when the clocks have been compared again
 	looked   int     // of those, how many were found not to be settled
 	batch    []Span
+	stacks   stacks
 }
 
 // reached is a window whose end the device has reached.
@@ -275,7 +276,13 @@ func (h *harvest[E, S]) read(r *reached[E, S]) {
 	}
 	next := entry{
 		results: &r.stream.results, position: w.position,
-		span: Span{ID: w.id, Parent: w.parent, Depth: int(w.depth), Name: w.track.name, Duration: took},
+		span: Span{
+			ID: w.id, Parent: w.parent, Depth: int(w.depth), Name: w.track.name, Duration: took, Device: e.device,
+			Called: e.at(w.began), Context: w.ctx, Stack: h.stacks.shared(w.stack),
+		},
+	}
+	if w.stopped != 0 {
+		next.span.Stopped = e.at(w.stopped)
 	}
 	if err == nil {
 		next.placement, err = h.placer.locate(w.start.event, w.began, r.seen, took)
@@ -349,13 +356,17 @@ func (h *harvest[E, S]) placeAll(all bool) {
 			e.settle(w.results, w.position, err)
 			continue
 		}
-		w.span.Start, w.span.Bound, w.span.Epoch = e.base.Add(time.Duration(at.At)), time.Duration(at.Bound)+e.slack, w.epoch
+		w.span.Start, w.span.Bound, w.span.Epoch = e.at(at.At), time.Duration(at.Bound)+e.slack, w.epoch
 		w.span.Quality = Quality(at.Quality)
 		e.count.finished.Add(1)
-		w.results.put(w.position, w.span, nil)
 		if len(e.sinks) > 0 {
+			if h.batch == nil {
+				h.batch = make([]Span, 0, len(h.waiting))
+			}
 			h.batch = append(h.batch, w.span)
 		}
+		w.span.Context = nil // a result is kept for long
+		w.results.put(w.position, w.span, nil)
 	}
 	if len(kept) < len(h.waiting) {
 		e.changes.ring()

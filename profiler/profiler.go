@@ -38,7 +38,7 @@ type core interface {
 
 // lane is one stream of a profiler.
 type lane interface {
-	start(t *Track) Window
+	start(ctx context.Context, t *Track) Window // the context is the window's; nothing waits on it
 	stop(w Window) Measurement
 	lap(w Window, t *Track) (Measurement, Window)
 	abandon(w Window) error
@@ -65,10 +65,10 @@ var (
 	elsewhere  = &nowhere{errOtherStream}
 )
 
-func (n *nowhere) window() Window                    { return Window{lane: n} }
-func (n *nowhere) measurement(id uint64) Measurement { return Measurement{outcome: n, id: id} }
-func (n *nowhere) start(*Track) Window               { return n.window() }
-func (n *nowhere) stop(w Window) Measurement         { return n.measurement(w.id) }
+func (n *nowhere) window() Window                       { return Window{lane: n} }
+func (n *nowhere) measurement(id uint64) Measurement    { return Measurement{outcome: n, id: id} }
+func (n *nowhere) start(context.Context, *Track) Window { return n.window() }
+func (n *nowhere) stop(w Window) Measurement            { return n.measurement(w.id) }
 func (n *nowhere) lap(w Window, _ *Track) (Measurement, Window) {
 	return n.measurement(w.id), n.window()
 }
@@ -132,7 +132,7 @@ func (p *Profiler[S]) Start(stream S) Window {
 		return disabled.window()
 	}
 	if l := p.core.laneOf(stream); l != nil {
-		if w := l.start(unnamed); w.lane != lastTrack {
+		if w := l.start(noContext, unnamed); w.lane != lastTrack {
 			return w
 		}
 	}
@@ -140,10 +140,13 @@ func (p *Profiler[S]) Start(stream S) Window {
 	if err != nil {
 		return (&nowhere{err}).window()
 	}
-	return l.start(unnamed)
+	return l.start(noContext, unnamed)
 }
 
-var unnamed = &Track{}
+var (
+	unnamed   = &Track{}
+	noContext context.Context
+)
 
 // Stop closes a window opened with Start on the same stream.
 func (p *Profiler[S]) Stop(stream S, w Window) Measurement {
@@ -276,13 +279,25 @@ func (t *Track) Err() error {
 // waits nor allocates. If it cannot be opened the token is inert, and Err of the
 // token says why; stopping it is harmless.
 func (t *Track) Start() Window {
+	return t.opening().start(noContext, t)
+}
+
+// StartContext is Start with a context that the window carries to the sinks, for what
+// they find in it: the span of a trace, the labels of a profile. It is not waited on, and
+// its end changes nothing. nil is none.
+func (t *Track) StartContext(ctx context.Context) Window {
+	return t.opening().start(ctx, t)
+}
+
+// opening is where a window of the track opens.
+func (t *Track) opening() lane {
 	if t == nil {
-		return disabled.window()
+		return disabled
 	}
 	if closed := t.closed.Load(); closed != nil {
-		return closed.window()
+		return closed
 	}
-	return t.lane.start(t)
+	return t.lane
 }
 
 // Stop closes a window and returns at once; the result comes later. A token that
@@ -305,7 +320,7 @@ func (t *Track) Lap(w Window) (Measurement, Window) {
 		return wrong.measurement(w.id), wrong.window()
 	}
 	if w.id == 0 || t.closed.Load() != nil {
-		return w.lane.stop(w), t.Start()
+		return w.lane.stop(w), t.opening().start(noContext, t)
 	}
 	return w.lane.lap(w, t)
 }
@@ -404,6 +419,27 @@ type Span struct {
 	Epoch uint32
 	// Quality says what Start and Bound rest on.
 	Quality Quality
+
+	// Device is where the window's stream is; the same for every span of a profiler.
+	Device *Device
+
+	// Called and Stopped are the host's times before Start and after Stop recorded their
+	// timestamps, on the same clock as Start and exact: what was queued between them lies in
+	// the window. A Lap is the end of one and the start of the next. Stopped is zero in a
+	// profiler without sinks, which saves reading the clock once more.
+	Called, Stopped time.Time
+	// Context is what StartContext was given, and a Lap hands on; nil otherwise. Sinks alone
+	// get it: kept results would keep it alive.
+	Context context.Context
+	// Stack holds the program counters of the calls that led to Start, innermost first, as
+	// runtime.CallersFrames takes them; nil unless WithStacks. It is shared and must not be changed.
+	Stack []uintptr
+}
+
+// Device names the device of a profiler. What the backend cannot tell is empty.
+type Device struct {
+	Backend string // "cuda", "hip", "opencl", ...
+	events.Identity
 }
 
 // Quality says what a placement on the host's clock rests on. More is better.
@@ -438,7 +474,7 @@ func (q Quality) String() string {
 // ClockStats is what a profiler knows of the device's clock.
 type ClockStats struct {
 	Tick        time.Duration // the step of the device's stamps, as far as it shows
-	BestBracket time.Duration // the narrowest of the last comparisons of the clocks, up to 64
+	BestBracket time.Duration // the narrowest of the comparisons of the clocks that are kept, up to 256
 	LastBracket time.Duration // the last one's
 	// DriftPPM is by how many millionths the host's clock is faster than the device's,
 	// over those comparisons, give or take DriftUncertaintyPPM.

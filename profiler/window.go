@@ -3,6 +3,7 @@ package profiler
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,14 @@ type stamp[E any] struct {
 	asked chan error
 }
 
+const (
+	// maxStack is how many calls of a stack are kept.
+	maxStack = 64
+	// skipToCaller leaves out of a stack what of this package is called on the way to it:
+	// runtime.Callers, startWithCalls, start, Start; the same number for each door.
+	skipToCaller = 4
+)
+
 type windowState uint8
 
 const (
@@ -58,6 +67,9 @@ type window[E any] struct {
 	start    *stamp[E] // of own[0], or the end of the window before across a lap
 	end      *stamp[E] // of own[1]
 	track    *Track
+	ctx      context.Context // for the sinks
+	stack    []uintptr       // of the call of start; room for maxStack where stacks are wanted
+	stopped  int64           // host clock after the call that recorded the end; 0 without sinks
 	parent   uint64
 	depth    int32
 	newer    int32 // the chain of open windows, -1 at its ends
@@ -141,6 +153,9 @@ func (s *stream[E, S]) grow() error {
 	made := make([]*window[E], 0, n)
 	for range n {
 		w := &window[E]{newer: -1, older: -1, lender: -1}
+		if e.cfg.stacks {
+			w.stack = make([]uintptr, 0, maxStack)
+		}
 		if failed = e.newStamps(w); failed != nil {
 			break
 		}
@@ -281,6 +296,7 @@ func (s *stream[E, S]) open(t *Track, began int64) *window[E] {
 	w.id = s.lastID
 	w.parent, w.depth = 0, 0
 	w.lender, w.lent, w.captured = -1, false, false
+	w.ctx, w.stack, w.stopped = nil, w.stack[:0], 0
 	w.older, w.newer = s.innermost, -1
 	if s.innermost >= 0 {
 		outer := s.windows[s.innermost]
@@ -309,6 +325,7 @@ func (s *stream[E, S]) unlink(w *window[E]) {
 // done gives a window back once nobody needs its events any more. The lock is
 // held.
 func (s *stream[E, S]) done(w *window[E]) {
+	w.ctx = nil
 	if s.ended {
 		return // Close destroys every event itself
 	}
@@ -372,7 +389,20 @@ func (s *stream[E, S]) mend() {
 }
 
 // start implements lane.
-func (s *stream[E, S]) start(t *Track) Window {
+func (s *stream[E, S]) start(ctx context.Context, t *Track) Window {
+	if s.engine.cfg.stacks {
+		return s.startWithCalls(ctx, t)
+	}
+	return s.startFrom(ctx, t, nil)
+}
+
+// startWithCalls is apart, so that room for a stack is cleared only where one is wanted.
+func (s *stream[E, S]) startWithCalls(ctx context.Context, t *Track) Window {
+	var calls [maxStack]uintptr
+	return s.startFrom(ctx, t, calls[:runtime.Callers(skipToCaller, calls[:])])
+}
+
+func (s *stream[E, S]) startFrom(ctx context.Context, t *Track, calls []uintptr) Window {
 	e := s.engine
 	if reason := e.refuse(); reason != nil {
 		return reason.window()
@@ -395,6 +425,7 @@ func (s *stream[E, S]) start(t *Track) Window {
 		}
 		return why.window()
 	}
+	w.ctx, w.stack = ctx, append(w.stack[:0], calls...)
 	token := Window{lane: s, id: w.id, slot: w.index}
 	event := w.start.event // Close may take the window before it is recorded
 	s.mu.Unlock()
@@ -533,6 +564,9 @@ func (s *stream[E, S]) finish(w *window[E]) *nowhere {
 		e.noteFault(err)
 		return s.withdraw(w, &nowhere{fmt.Errorf("profiler: stop: %w", err)}, false)
 	}
+	if len(e.sinks) > 0 {
+		w.stopped = e.now()
+	}
 	if e.asker != nil {
 		// Asked after the record: a capture that began before it is then seen.
 		yes, err := e.capturing(s.handle)
@@ -584,6 +618,18 @@ func (s *stream[E, S]) wait(ctx context.Context, position uint64) (Span, error) 
 
 // lap implements lane.
 func (s *stream[E, S]) lap(t Window, track *Track) (Measurement, Window) {
+	if s.engine.cfg.stacks {
+		return s.lapWithCalls(t, track)
+	}
+	return s.lapFrom(t, track, nil)
+}
+
+func (s *stream[E, S]) lapWithCalls(t Window, track *Track) (Measurement, Window) {
+	var calls [maxStack]uintptr
+	return s.lapFrom(t, track, calls[:runtime.Callers(skipToCaller, calls[:])])
+}
+
+func (s *stream[E, S]) lapFrom(t Window, track *Track, calls []uintptr) (Measurement, Window) {
 	e := s.engine
 	if reason := e.refuse(); reason != nil {
 		return s.stop(t), reason.window()
@@ -604,6 +650,8 @@ func (s *stream[E, S]) lap(t Window, track *Track) (Measurement, Window) {
 		s.count.dropped++
 		why = s.why()
 		s.unlink(w)
+	} else {
+		next.ctx, next.stack = w.ctx, append(next.stack[:0], calls...)
 	}
 	position := s.enqueue(w)
 	s.mu.Unlock()

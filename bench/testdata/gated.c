@@ -106,13 +106,14 @@ int main(int argc, char **argv)
 	need(RUNTIME(cudaEventCreate, handle *)(&start), "cudaEventCreate");
 	need(RUNTIME(cudaEventCreate, handle *)(&end), "cudaEventCreate");
 	need(RUNTIME(cudaMalloc, void **, size_t)(&buffer, 1 << 30), "cudaMalloc");
-	need(RUNTIME(cudaMalloc, void **, size_t)(&p, 16), "cudaMalloc");
-	times_on_device = (unsigned long long)p;
 	need(RUNTIME(cudaHostAlloc, void **, size_t, unsigned)(&p, 4096, 2), "cudaHostAlloc");
 	word = p;
 	*word = 0;
 	need(RUNTIME(cudaHostGetDevicePointer, void **, void *, unsigned)(&p, (void *)word, 0), "cudaHostGetDevicePointer");
 	address = (unsigned long long)p;
+	/* The spin writes to the host, as that of the harness does: 0.35 us more than writing
+	 * to the device's own memory (measured on an H200). */
+	times_on_device = address + 64;
 	need(DRIVER(cuModuleLoadData, handle *, const void *)(&module, program), "cuModuleLoadData");
 	need(DRIVER(cuModuleGetFunction, handle *, handle, const char *)(&kernel, module, "spin"), "cuModuleGetFunction");
 

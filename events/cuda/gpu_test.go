@@ -2,11 +2,8 @@ package cuda_test
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +12,7 @@ import (
 
 	"example.com/devevents/events"
 	"example.com/devevents/events/cuda"
+	"example.com/devevents/internal/alone"
 	"example.com/devevents/internal/gputest"
 )
 
@@ -26,7 +24,7 @@ import (
 // other test of this one initialises the device.
 func TestGPUOpenInitialisesNoDevice(t *testing.T) {
 	gputest.Runtime(t)
-	if !alone(t) {
+	if !alone.Run(t) {
 		return
 	}
 	rt, err := cuda.Open()
@@ -47,27 +45,6 @@ func TestGPUOpenInitialisesNoDevice(t *testing.T) {
 	require.NotZero(t, e.Handle())
 	active, _ := rt.Initialized(0)
 	require.True(t, active, "the question must be able to answer yes")
-}
-
-// alone runs the calling test in a process of its own, where nothing is mapped or
-// initialised yet, and reports whether this is that process.
-func alone(t *testing.T) bool {
-	t.Helper()
-	const mark = "DEVEVENTS_TEST_ALONE"
-	if os.Getenv(mark) == "1" {
-		return true
-	}
-	self, err := os.Executable()
-	require.NoError(t, err)
-	child := exec.Command(self, "-test.run", "^"+t.Name()+"$", "-test.v")
-	child.Env = append(os.Environ(), mark+"=1")
-	text, err := child.CombinedOutput()
-	require.NoError(t, err, "%s", text)
-	if strings.Contains(string(text), "--- SKIP: "+t.Name()) {
-		t.Skipf("in a process of its own: %s", text)
-	}
-	require.Contains(t, string(text), "--- PASS: "+t.Name())
-	return false
 }
 
 // onBothAPIs runs a test on the device through the runtime library and through

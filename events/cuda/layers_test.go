@@ -13,6 +13,7 @@ import (
 	"example.com/devevents/events/cuda"
 	"example.com/devevents/events/internal/fakert"
 	"example.com/devevents/fence"
+	"example.com/devevents/internal/alone"
 	"example.com/devevents/internal/crowd"
 	"example.com/devevents/profiler"
 )
@@ -217,7 +218,7 @@ func TestWindowInEveryStateOfACapture(t *testing.T) {
 func TestTwelveThousandWaitsForFencesTakeFewThreads(t *testing.T) {
 	for name, driver := range map[string]bool{"runtime": false, "driver": true} {
 		t.Run(name, func(t *testing.T) {
-			if !crowd.Alone(t) {
+			if !alone.Run(t) {
 				return
 			}
 			r := open(t, 2, driver)

@@ -14,6 +14,7 @@ import (
 	"example.com/devevents/events"
 	"example.com/devevents/events/cuda"
 	"example.com/devevents/events/internal/fakert"
+	"example.com/devevents/internal/alone"
 )
 
 // chelsea0x3b/cudarc#422, chelsea0x3b/cudarc#464, NVIDIA/go-nvlib#87
@@ -333,7 +334,7 @@ func inFolder(t *testing.T, names []string, test func(t *testing.T, dir string))
 		t.Setenv(variable, dir)
 		t.Setenv("LD_LIBRARY_PATH", dir)
 	}
-	if alone(t) {
+	if alone.Run(t) {
 		test(t, os.Getenv(variable))
 	}
 }

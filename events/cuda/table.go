@@ -22,6 +22,7 @@ func runtimeTable() *cfamily.Table {
 	return &cfamily.Table{
 		Backend: "cuda",
 		Label:   "CUDA",
+		Vendor:  "NVIDIA",
 		API:     "runtime",
 		Library: dl.Spec{
 			Backend: "cuda",

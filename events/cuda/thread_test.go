@@ -247,7 +247,7 @@ func TestDevicesAreTold(t *testing.T) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		r.reopen(t)
-		require.Equal(t, events.Identity{Kind: events.KindGPU}, r.dev.Identity())
+		require.Equal(t, events.Identity{Kind: events.KindGPU, Vendor: "NVIDIA"}, r.dev.Identity())
 		require.Zero(t, r.ctl.Get("last_error"))
 	})
 }

@@ -3,7 +3,6 @@ package hip_test
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"example.com/devevents/events"
 	"example.com/devevents/events/hip"
 	"example.com/devevents/events/internal/fakert"
+	"example.com/devevents/internal/alone"
 )
 
 // inFolder runs a test in a process of its own, since no second HIP library may be
@@ -28,16 +28,7 @@ func inFolder(t *testing.T, names []string, test func(t *testing.T, dir string))
 	for _, name := range names {
 		require.NoError(t, os.Link(fakert.Build(t, fakert.Name(name), fakert.Vendor("hip")), filepath.Join(dir, name)))
 	}
-	self, err := os.Executable()
-	require.NoError(t, err)
-	child := exec.Command(self, "-test.run", "^"+t.Name()+"$", "-test.v")
-	child.Env = append(os.Environ(), variable+"="+dir, "LD_LIBRARY_PATH="+dir)
-	text, err := child.CombinedOutput()
-	require.NoError(t, err, "%s", text)
-	if strings.Contains(string(text), "--- SKIP: "+t.Name()) {
-		t.Skipf("in a process of its own: %s", text)
-	}
-	require.Contains(t, string(text), "--- PASS: "+t.Name())
+	alone.Run(t, variable+"="+dir, "LD_LIBRARY_PATH="+dir)
 }
 
 func unavailable(t *testing.T, err error) *events.UnavailableError {

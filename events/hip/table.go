@@ -16,6 +16,7 @@ func table() *cfamily.Table {
 	return &cfamily.Table{
 		Backend: "hip",
 		Label:   "HIP",
+		Vendor:  "AMD",
 		API:     "runtime",
 		Library: dl.Spec{
 			Backend: "hip",

@@ -141,6 +141,7 @@ func (d *Device) Identity() events.Identity {
 	return events.Identity{
 		Kind:     events.KindSimulated,
 		Ordinal:  d.ordinal,
+		Vendor:   "simulated",
 		Name:     d.cfg.name,
 		PCIBusID: fmt.Sprintf("0000:%02x:00.0", d.ordinal+1),
 		UUID:     fmt.Sprintf("GPU-00000000-0000-4000-8000-%012x", d.ordinal+1),

@@ -13,6 +13,7 @@ import (
 	"example.com/devevents/events"
 	"example.com/devevents/events/internal/clapi"
 	"example.com/devevents/fence"
+	"example.com/devevents/internal/alone"
 	"example.com/devevents/internal/crowd"
 	"example.com/devevents/profiler"
 )
@@ -77,7 +78,7 @@ func TestThousandWaitersOnFences(t *testing.T) {
 // golang/go#49057, JuliaGPU/CUDA.jl#2025
 func TestTwelveThousandWaitsForFencesTakeFewThreads(t *testing.T) {
 	library(t) // or a skip, outside of the other process
-	if !crowd.Alone(t) {
+	if !alone.Run(t) {
 		return
 	}
 	b := over(t, library(t).api)

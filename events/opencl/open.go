@@ -204,6 +204,7 @@ func (s *survey) device(id clapi.Device, platform int) {
 	d := &slot{found: found{id: id, platform: of.Name}}
 	d.info.Platform = platform
 	d.info.Name, _ = s.api.DeviceText(id, clapi.DeviceName)
+	d.info.Vendor, _ = s.api.DeviceText(id, clapi.DeviceVendor)
 	d.info.Version, _ = s.api.DeviceText(id, clapi.DeviceVersion)
 	d.info.Driver, _ = s.api.DeviceText(id, clapi.DriverVersion)
 	kind, _ := s.api.DeviceWord(id, clapi.DeviceType)

@@ -1,16 +1,14 @@
 package opencl
 
 import (
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"example.com/devevents/events"
 	"example.com/devevents/events/internal/clapi"
+	"example.com/devevents/internal/alone"
 )
 
 // What a user sees is one sentence, and it must not send him after the wrong
@@ -85,26 +83,14 @@ func TestEnvironmentNamesTheLibrary(t *testing.T) {
 	}
 }
 
-// alone runs one test in a process of its own with another environment, which
+// withEnv runs one test in a process of its own with another environment, which
 // the library of a process reads only once, and not from where Go keeps it.
-func alone(t *testing.T, env ...string) (inside bool) {
+func withEnv(t *testing.T, env ...string) (inside bool) {
 	t.Helper()
-	const mark = "DEVEVENTS_TEST_ALONE"
-	if os.Getenv(mark) != "" {
-		return true
+	if !alone.Inside(t) {
+		library(t)
 	}
-	library(t)
-	self, err := os.Executable()
-	require.NoError(t, err)
-	child := exec.Command(self, "-test.run", "^"+t.Name()+"$", "-test.v")
-	child.Env = append(append(os.Environ(), mark+"=1"), env...)
-	text, err := child.CombinedOutput()
-	require.NoError(t, err, "%s", text)
-	if strings.Contains(string(text), "--- SKIP: "+t.Name()) {
-		t.Skip(string(text))
-	}
-	require.Contains(t, string(text), "--- PASS: "+t.Name())
-	return false
+	return alone.Run(t, env...)
 }
 
 // A program that ignored Open's error must not crash for it.
@@ -131,7 +117,7 @@ func TestNilOptionIsNone(t *testing.T) {
 
 func TestInstalledLoaderWithoutDriversSaysSo(t *testing.T) {
 	empty := t.TempDir()
-	if !alone(t, "OCL_ICD_VENDORS="+empty, "OPENCL_VENDOR_PATH="+empty, "OCL_ICD_FILENAMES=") {
+	if !withEnv(t, "OCL_ICD_VENDORS="+empty, "OPENCL_VENDOR_PATH="+empty, "OCL_ICD_FILENAMES=") {
 		return
 	}
 	rt, err := Open()

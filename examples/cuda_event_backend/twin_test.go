@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -21,16 +20,7 @@ import (
 // the medians of 30 samples, taken in turn.
 func TestGPUExampleAgreesWithItsNativeTwin(t *testing.T) {
 	library := gputest.Runtime(t).Info().Library
-	cc, err := exec.LookPath("cc")
-	if err != nil {
-		if gputest.Required() {
-			t.Fatal("DEVEVENTS_REQUIRE_GPU is set and there is no C compiler for the twin")
-		}
-		t.Skip("needs a C compiler for the twin")
-	}
-	twin := filepath.Join(t.TempDir(), "twin")
-	out, err := exec.Command(cc, "-O2", "-o", twin, filepath.Join("testdata", "twin.c"), "-ldl").CombinedOutput()
-	require.NoError(t, err, string(out))
+	twin := gputest.Compile(t, filepath.Join("testdata", "twin.c"), "-ldl")
 
 	var native, ours []float64
 	for range 3 {
@@ -51,11 +41,7 @@ func TestGPUExampleAgreesWithItsNativeTwin(t *testing.T) {
 	}
 	require.Len(t, native, 30)
 	require.Len(t, ours, 30)
-	if dir := os.Getenv("DEVEVENTS_RAW"); dir != "" {
-		raw, err := json.Marshal(map[string][]float64{"native_ms": native, "ours_ms": ours})
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "cuda_event_backend.json"), raw, 0o644))
-	}
+	gputest.Raw(t, "cuda_event_backend", map[string][]float64{"native_ms": native, "ours_ms": ours})
 	slices.Sort(native)
 	slices.Sort(ours)
 	t.Logf("native %.4f ms, ours %.4f ms", native[15], ours[15])

@@ -27,6 +27,7 @@ var rooms = map[string][]string{
 	"bench":                     {"events"},
 	"cmd":                       {"bench", "profiler", "fence", "events", "events/mock", "events/cuda", "events/hip", "events/opencl"},
 	"examples":                  {"bench", "profiler", "fence", "events", "events/mock", "events/cuda", "events/hip", "events/opencl"},
+	"internal/alone":            {},
 	"internal/crowd":            {"events", "fence"},
 	"internal/gputest":          {"events", "events/cuda", "events/opencl"},
 	"internal/house":            {},

@@ -12,10 +12,9 @@ import (
 // answer: the answer lies between the two, and no event has a part in it. It is what
 // placements by events can be held against.
 type TimerQuestion struct {
-	flag             *atomic.Uint64
-	running, answer  *atomic.Uint64
-	given            atomic.Uint64
-	neverWasLaunched bool
+	flag            *atomic.Uint64
+	running, answer *atomic.Uint64
+	given           atomic.Uint64
 }
 
 // Running reports whether the kernel is on the device and waits. It does not block.
@@ -30,7 +29,7 @@ func (q *TimerQuestion) Ask() {
 // Answer is what the device's timer showed, in its nanoseconds, once that is known.
 // It does not block.
 func (q *TimerQuestion) Answer() (timer uint64, answered bool) {
-	if given := q.given.Load(); given != 0 || q.neverWasLaunched {
+	if given := q.given.Load(); given != 0 {
 		return given, true
 	}
 	timer = q.answer.Load()
@@ -64,7 +63,9 @@ func (d Device[V]) TimerAsk(stream Stream[V]) (*TimerQuestion, error) {
 		return callLaunch(d.lib.fn[OpLaunch], d.scratch.asker, stream.handle, &f.launch)
 	})
 	if err != nil {
-		q.neverWasLaunched = true
+		d.scratch.mu.Lock()
+		d.scratch.asks[slot] = nil
+		d.scratch.mu.Unlock()
 		return nil, fmt.Errorf("queueing a question to the device's timer: %w", err)
 	}
 	return q, nil

@@ -155,7 +155,7 @@ func (r *Runtime[V]) Device(i int) (Device[V], error) {
 
 // identify asks for a device's names through calls that do not initialise it.
 func (l *lib) identify(ordinal int) events.Identity {
-	id := events.Identity{Kind: events.KindGPU, Ordinal: ordinal}
+	id := events.Identity{Kind: events.KindGPU, Ordinal: ordinal, Vendor: l.table.Vendor}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	f := l.frame()

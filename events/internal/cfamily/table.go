@@ -94,6 +94,7 @@ type Symbol struct {
 type Table struct {
 	Backend string // "cuda"
 	Label   string // "CUDA", for sentences
+	Vendor  string // who makes the devices
 	API     string // "runtime" or "driver"
 	Symbols map[Op]Symbol
 

@@ -128,6 +128,7 @@ const (
 	DeviceType       = 0x1000
 	DeviceAvailable  = 0x1027
 	DeviceName       = 0x102B
+	DeviceVendor     = 0x102C
 	DriverVersion    = 0x102D
 	DeviceVersion    = 0x102F
 	DeviceExtensions = 0x1030

@@ -3,10 +3,7 @@
 package overhead_test
 
 import (
-	"encoding/json"
 	"math"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -434,20 +431,7 @@ type native struct {
 
 func buildNative(tb testing.TB) *native {
 	tb.Helper()
-	cc, err := exec.LookPath("cc")
-	if err != nil {
-		cc, err = exec.LookPath("gcc")
-	}
-	if err != nil {
-		if gputest.Required() || os.Getenv("CI") == "true" {
-			tb.Fatal("the native baseline needs a C compiler, and there is none")
-		}
-		tb.Skip("the native baseline needs a C compiler")
-	}
-	out := filepath.Join(tb.TempDir(), "libnative.so")
-	if text, err := exec.Command(cc, "-O2", "-shared", "-fPIC", "-o", out, filepath.Join("testdata", "native.c")).CombinedOutput(); err != nil {
-		tb.Fatalf("compiling the native baseline: %v\n%s", err, text)
-	}
+	out := gputest.Compile(tb, filepath.Join("testdata", "native.c"), "-shared", "-fPIC")
 	return &native{
 		record: symbol(tb, out, "native_record"), window: symbol(tb, out, "native_window"),
 		elapsed: symbol(tb, out, "native_elapsed"), call1: symbol(tb, out, "native_call1"),
@@ -459,18 +443,6 @@ func (n *native) run(fn uintptr, args ...uintptr) float64 {
 	frame := append(slices.Clone(args), uintptr(unsafe.Pointer(n.failed)))
 	r, _, _ := purego.SyscallN(fn, frame...)
 	return float64(r)
-}
-
-// raw writes a measurement's samples to the directory that DEVEVENTS_RAW names.
-func raw(tb testing.TB, name string, v any) {
-	tb.Helper()
-	dir := os.Getenv("DEVEVENTS_RAW")
-	if dir == "" {
-		return
-	}
-	text, err := json.MarshalIndent(v, "", " ")
-	require.NoError(tb, err)
-	require.NoError(tb, os.WriteFile(filepath.Join(dir, name+".json"), text, 0o644))
 }
 
 // comparison is two costs measured in turn.
@@ -508,7 +480,7 @@ func (c *comparison) report(b *testing.B, name string) {
 	b.ReportMetric(median(c.OursNs), "ns/call")
 	b.ReportMetric(median(c.NativeNs), "native-ns/call")
 	b.ReportMetric(0, "ns/op")
-	raw(b, name, c)
+	gputest.Raw(b, name, c)
 }
 
 // BenchmarkGPUAgainstNative compares with the same calls made from C, in batches

@@ -76,6 +76,7 @@ type Library struct {
 type Device struct {
 	Kind     events.DeviceKind `json:"kind"` // "gpu", "cpu", "accelerator", "simulated", or empty
 	Ordinal  int               `json:"ordinal"`
+	Vendor   string            `json:"vendor"`
 	Name     string            `json:"name"`
 	PCIBusID string            `json:"pci_bus_id"`
 	UUID     string            `json:"uuid"`

@@ -79,6 +79,7 @@ func about(d *document.Document) (list []pair) {
 	if d.Device != nil {
 		add("backend", d.Backend+", device "+strconv.Itoa(d.Device.Ordinal))
 		add("kind", string(d.Device.Kind))
+		add("vendor", d.Device.Vendor)
 		add("PCI bus id", d.Device.PCIBusID)
 		add("UUID", d.Device.UUID)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/devevents/cmd/evprobe/internal/probe"
+	"example.com/devevents/internal/schematest"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/schema1.txt")
@@ -47,6 +48,7 @@ func TestShapeOfSchema1(t *testing.T) {
 	} {
 		var doc any
 		require.NoError(t, json.Unmarshal([]byte(part.text), &doc))
+		require.Empty(t, validate(t, part.text), part.title)
 		fmt.Fprintf(&b, "# %s\n", part.title)
 		shape(&b, "", doc)
 	}
@@ -85,4 +87,17 @@ func shape(b *strings.Builder, path string, v any) {
 	default:
 		fmt.Fprintf(b, "%s %T\n", path, v)
 	}
+}
+
+// validate gives what is wrong with a document, by docs/schema/evprobe.schema.json.
+func validate(t *testing.T, text string) []string {
+	t.Helper()
+	return schematest.Load(t, "../../docs/schema/evprobe.schema.json").Check(t, []byte(text))
+}
+
+func TestSchemaRefusesWhatIsNoDocument(t *testing.T) {
+	require.Contains(t, validate(t, `{"schema": 0, "outcome": "fine"}`), "$.schema: 0 is out of range")
+	require.Contains(t, validate(t, `{"schema": 1, "outcome": "fine"}`), "$: checks is missing")
+	require.Contains(t, strings.Join(validate(t, `{"device": 3}`), "\n"), "$.device")
+	require.Contains(t, strings.Join(validate(t, `{"outcome": "fine"}`), "\n"), "fine is none of")
 }

@@ -33,7 +33,8 @@ func runWorker(args []string) {
 		os.Exit(exitUsage) // the other process has parsed the same
 	}
 	out := &sender{w: os.Stdout}
-	work{options: o, backends: backends(), tell: out.send}.run(context.Background())
+	doing := func(check, doing string) { out.send(message{Step: &step{In: check, Doing: doing}}) }
+	work{options: o, backends: backends(), tell: out.send, doing: doing}.run(context.Background())
 	os.Exit(0)
 }
 

@@ -56,6 +56,7 @@ func canned(closing func() error, results ...probe.Result) func(int) (*opened, e
 	return func(int) (*opened, error) {
 		return &opened{close: closing, check: func(_ context.Context, s probe.Settings) probe.Outcome {
 			for i, r := range results {
+				r.Numbers = map[string]any{}
 				s.Watch.Running(i, len(results), r.Name, "")
 				s.Watch.Done(r)
 			}
@@ -162,6 +163,7 @@ func TestEveryExitCodeComesWithADocument(t *testing.T) {
 			require.Equal(t, tc.code, got.code, got.stderr)
 			doc := got.document(t)
 			require.Equal(t, 1, doc.Schema)
+			require.Empty(t, validate(t, got.stdout))
 			require.Equal(t, tc.code, doc.ExitCode)
 			require.Equal(t, tc.outcome, doc.Outcome)
 			require.Contains(t, doc.Summary, tc.summary)

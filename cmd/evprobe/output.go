@@ -64,12 +64,14 @@ var verdictColours = map[probe.Verdict]string{probe.Pass: green, probe.Fail: red
 // whole is a refusal with everything that was tried.
 func whole(r *document.Refusal) string { return unavailable(r).Error() }
 
-// inOneLine leaves out what was tried in vain, and adds the hint.
+// inOneLine leaves out what was tried in vain. Where there is a hint, which knows more of
+// the code, it stands in the place of the advice.
 func inOneLine(r *document.Refusal) string {
-	line, _, _ := strings.Cut(whole(r), "\n")
+	u := unavailable(r)
 	if r.Hint != nil {
-		line += "; hint: " + r.Hint.Text
+		u.Advice = "hint: " + r.Hint.Text
 	}
+	line, _, _ := strings.Cut(u.Error(), "\n")
 	return line
 }
 

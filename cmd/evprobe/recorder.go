@@ -70,6 +70,12 @@ func (r *recorder) step(s step) {
 		r.log.Debug("begins", zap.String("check", s.In), zap.String("step", s.Doing))
 		r.progress.begin(r.since)
 	}
+	if s.In == r.now.In && s.Count == 0 {
+		s.Index, s.Count = r.now.Index, r.now.Count // which not everybody knows
+	}
+	if s.Doing == "" {
+		s.Doing = "start"
+	}
 	r.now = s
 	where := s.In
 	if s.Count > 0 {

@@ -30,6 +30,7 @@ type work struct {
 	backends []backend
 	settings probe.Settings
 	tell     func(message)
+	doing    func(check, step string) // is told each step of a check from any goroutine, may be nil
 }
 
 // run does what the command line asks for.
@@ -54,7 +55,7 @@ func (w work) probe(ctx context.Context) {
 	lost := false
 	if w.verb.name != inBench {
 		s := w.settings
-		s.Watch, s.Only, s.StepLimit = w, w.checks, w.stepLimit
+		s.Watch, s.Only, s.StepLimit, s.Step = w, w.checks, w.stepLimit, w.doing
 		outcome := dev.check(ctx, s)
 		if !outcome.Complete {
 			w.tell(message{EndedEarly: true, Unfinished: outcome.Unfinished})

@@ -18,6 +18,7 @@ import (
 type env[E any, S comparable] struct {
 	*device[E, S]
 	ctx         context.Context
+	name        string // of the check
 	step        atomic.Pointer[string]
 	measurement []string
 	numbers     map[string]any
@@ -25,8 +26,8 @@ type env[E any, S comparable] struct {
 	giveBack    []func() error
 }
 
-func newEnv[E any, S comparable](ctx context.Context, d *device[E, S]) *env[E, S] {
-	e := &env[E, S]{device: d, ctx: ctx, numbers: map[string]any{}}
+func newEnv[E any, S comparable](ctx context.Context, d *device[E, S], name string) *env[E, S] {
+	e := &env[E, S]{device: d, ctx: ctx, name: name, numbers: map[string]any{}}
 	start := "start"
 	e.step.Store(&start)
 	return e
@@ -77,6 +78,9 @@ func (e *env[E, S]) close() error {
 func (e *env[E, S]) at(format string, args ...any) error {
 	s := fmt.Sprintf(format, args...)
 	e.step.Store(&s)
+	if e.settings.Step != nil {
+		e.settings.Step(e.name, s)
+	}
 	return e.ctx.Err()
 }
 

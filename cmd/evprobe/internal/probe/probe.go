@@ -118,6 +118,9 @@ type Settings struct {
 	StepLimit time.Duration
 	// Only has the names of the checks to run, in any order; empty is all.
 	Only []string
+	// Step is told each step of a check before it is taken, on the goroutine of the
+	// check, so that it is known also if the process dies in it. Nil is nobody.
+	Step func(check, step string)
 	// Watch sees the run go by, on the goroutine that called Run.
 	Watch Watcher
 }
@@ -286,7 +289,7 @@ type finished struct {
 // that it may still write to is looked at.
 func supervise[E any, S comparable](ctx context.Context, d *device[E, S], c check[E, S], index, count int) (Result, bool, *Unfinished) {
 	began := time.Now()
-	e := newEnv(ctx, d)
+	e := newEnv(ctx, d, c.name)
 	done := make(chan finished, 1)
 	go func() { done <- e.execute(c) }()
 

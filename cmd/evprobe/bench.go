@@ -55,7 +55,7 @@ func (r *recorder) judgeBench() {
 			failed++
 		}
 	}
-	if !r.out.json {
+	if !r.json {
 		if err := writers[r.format](d.Bench, r.out.w); err != nil && r.out.err == nil {
 			r.out.err = err
 		}

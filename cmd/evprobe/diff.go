@@ -13,7 +13,7 @@ func (c command) diff(o options, doc *document.Document, out *printer) int {
 	for _, path := range o.from {
 		d, err := document.Read(path)
 		if err != nil {
-			doc.End(document.Usage, exitUsage, err.Error())
+			doc.End(document.Usage, exitUsage, o.misused(err))
 			if o.json {
 				out.document(doc)
 			}

@@ -101,3 +101,9 @@ func TestSchemaRefusesWhatIsNoDocument(t *testing.T) {
 	require.Contains(t, strings.Join(validate(t, `{"device": 3}`), "\n"), "$.device")
 	require.Contains(t, strings.Join(validate(t, `{"outcome": "fine"}`), "\n"), "fine is none of")
 }
+
+// validateDiff is validate for what evprobe diff prints.
+func validateDiff(t *testing.T, text string) []string {
+	t.Helper()
+	return schematest.Load(t, "../../docs/schema/evprobe-diff.schema.json").Check(t, []byte(text))
+}

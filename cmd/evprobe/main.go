@@ -28,6 +28,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -75,27 +76,37 @@ func (c command) run(ctx context.Context, args []string) int {
 	began := time.Now()
 	o, err := parse(args, c.backends)
 	doc := document.New(o.verb.command(), began)
-	out := &printer{w: c.stdout, json: o.json, colour: !o.json && term.Colour(c.stdout)}
+	out := &printer{w: c.stdout, mute: !o.speaks()}
+	out.silent, out.colour = out.mute, !out.mute && term.Colour(c.stdout)
 
 	var wantsHelp *helpRequest
 	switch {
 	case errors.As(err, &wantsHelp):
 		doc.End(document.Help, exitPassed, wantsHelp.text)
-		out.text(wantsHelp.text)
+		out.answer(o, wantsHelp.text)
 	case err != nil:
-		doc.End(document.Usage, exitUsage, err.Error()+"; evprobe"+o.verb.spaced()+" -h lists the flags")
+		doc.End(document.Usage, exitUsage, o.misused(err))
 	case o.version:
 		doc.End(document.Version, exitPassed, doc.Build.String())
-		out.text(doc.Build.String() + "\n")
+		out.answer(o, doc.Build.String()+"\n")
 	case o.verb.name == "diff":
 		return c.diff(o, doc, out)
 	default:
-		c.measure(ctx, args, o, doc, out)
+		err := writable(o.page)
+		if err != nil { // before minutes are spent on measuring
+			doc.End(document.Failed, exitFailed, err.Error())
+			out.silent = true
+			break
+		}
+		if len(o.from) == 0 {
+			c.measure(ctx, args, o, doc, out)
+		}
+		doc.DurationMS = float64(time.Since(began).Microseconds()) / 1e3
+		if o.page != "" {
+			c.report(o, doc, out)
+		}
 	}
 	doc.DurationMS = float64(time.Since(began).Microseconds()) / 1e3
-	if o.page != "" && doc.Outcome != document.Usage && doc.Outcome != document.Help && doc.Outcome != document.Version {
-		c.report(o, doc, out)
-	}
 	if o.json {
 		out.document(doc)
 	}
@@ -105,7 +116,7 @@ func (c command) run(ctx context.Context, args []string) int {
 // exit says on stderr why it is not 0.
 func (c command) exit(o options, doc *document.Document, out *printer) int {
 	// What a person reads on stdout says itself that checks failed.
-	if doc.ExitCode != exitPassed && (o.json || doc.ExitCode != exitFailed || out.silent) {
+	if doc.ExitCode != exitPassed && (doc.ExitCode != exitFailed || out.silent) {
 		fmt.Fprintf(c.stderr, "evprobe: %s\n", doc.Summary)
 	}
 	if out.err != nil {
@@ -117,28 +128,21 @@ func (c command) exit(o options, doc *document.Document, out *printer) int {
 	return doc.ExitCode
 }
 
-func (v *verb) spaced() string {
-	if v.name == "" {
-		return ""
-	}
-	return " " + v.name
+// misused says what is wrong with the command line, and where to look.
+func (o options) misused(err error) string {
+	return err.Error() + "; " + strings.TrimSpace("evprobe "+o.verb.name) + " -h lists the flags"
+}
+
+// speaks tells whether stdout is for people, who read there what is going on.
+func (o options) speaks() bool {
+	return !o.json && o.page != "-" && o.format != "csv" && o.format != "benchstat"
 }
 
 // measure has the work done that needs a driver, and fills in the document.
 func (c command) measure(ctx context.Context, args []string, o options, doc *document.Document, out *printer) {
-	if o.page != "" && len(o.from) > 0 {
-		return // the page is made from documents
-	}
 	doc.Requested = &document.Requested{
 		Backend: o.backend, Device: o.device, TimeoutMS: o.timeout.Milliseconds(),
 		StepLimitMS: o.stepLimit.Milliseconds(), Checks: o.checks,
-	}
-	if o.page != "" && o.page != "-" {
-		if err := writable(o.page); err != nil {
-			doc.End(document.Failed, exitFailed, err.Error())
-			out.silent = true
-			return
-		}
 	}
 	r := &recorder{ctx: ctx, options: o, doc: doc, out: out, log: zap.NewNop()}
 	if o.verbose {

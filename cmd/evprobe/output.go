@@ -17,9 +17,9 @@ import (
 // the first error.
 type printer struct {
 	w      io.Writer
-	json   bool
+	mute   bool // stdout is not for people
 	colour bool
-	silent bool // text does not say how it ended
+	silent bool // what is printed does not say how it ended
 	err    error
 }
 
@@ -30,7 +30,14 @@ func (p *printer) write(text []byte) {
 }
 
 func (p *printer) text(s string) {
-	if !p.json {
+	if !p.mute {
+		p.write([]byte(s))
+	}
+}
+
+// answer is text that was asked for, and not told on the way.
+func (p *printer) answer(o options, s string) {
+	if !o.json {
 		p.write([]byte(s))
 	}
 }

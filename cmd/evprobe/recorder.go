@@ -63,6 +63,12 @@ func (r *recorder) take(m message) {
 }
 
 func (r *recorder) step(s step) {
+	if s.Doing == "" {
+		s.Doing = "start"
+		if s.In == r.now.In {
+			s.Doing = r.now.Doing
+		}
+	}
 	if s.In != r.now.In || s.Doing != r.now.Doing {
 		r.since = time.Now()
 	}
@@ -72,9 +78,6 @@ func (r *recorder) step(s step) {
 	}
 	if s.In == r.now.In && s.Count == 0 {
 		s.Index, s.Count = r.now.Index, r.now.Count // which not everybody knows
-	}
-	if s.Doing == "" {
-		s.Doing = "start"
 	}
 	r.now = s
 	where := s.In
@@ -94,8 +97,12 @@ func (r *recorder) result(v probe.Result) {
 // rest gives the checks that did not come to their turn a result, and the one that
 // was running the verdict that is given.
 func (r *recorder) rest(running probe.Verdict, what string) {
-	if r.doc.Device == nil || r.verb.name == "bench" {
+	if r.verb.name == "bench" || r.verb.name == "list" {
 		return
+	}
+	give := r.result
+	if r.doc.Device == nil { // for people one sentence about it is enough
+		give = func(v probe.Result) { r.doc.Checks = append(r.doc.Checks, v) }
 	}
 	for _, name := range probe.Names() {
 		if len(r.checks) > 0 && !slices.Contains(r.checks, name) ||
@@ -103,9 +110,9 @@ func (r *recorder) rest(running probe.Verdict, what string) {
 			continue
 		}
 		if name == r.now.In {
-			r.result(probe.NotRun(name, running, fmt.Sprintf("%s; last step: %s", what, r.now.Doing)))
+			give(probe.NotRun(name, running, fmt.Sprintf("%s; last step: %s", what, r.now.Doing)))
 		} else {
-			r.result(probe.NotRun(name, probe.Skip, "not run: "+what+" in "+r.now.In))
+			give(probe.NotRun(name, probe.Skip, "not run: "+what+" in "+r.now.In))
 		}
 	}
 }
@@ -128,6 +135,9 @@ func (r *recorder) cutOff(hung bool) {
 func (r *recorder) judge() {
 	d := r.doc
 	r.hints()
+	if r.early || d.Crash != nil || r.ctx.Err() != nil {
+		r.rest(probe.Skip, "the run ended early") // where nobody has said more
+	}
 	switch {
 	case r.ctx.Err() != nil:
 		d.End(document.Interrupted, exitInterrupted, "interrupted"+where(d.Unfinished))

@@ -23,6 +23,9 @@ func reportFlags(fs *flag.FlagSet, o *options) {
 
 // writable tells before anything is measured that the page will have no place.
 func writable(path string) error {
+	if path == "" || path == "-" {
+		return nil
+	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("the page cannot be written: %s is no regular file", path)
 	}
@@ -45,13 +48,11 @@ func (c command) report(o options, doc *document.Document, out *printer) {
 	if len(o.from) > 0 {
 		merged, err := merge(o.from)
 		if err != nil {
-			doc.End(document.Usage, exitUsage, err.Error())
+			doc.End(document.Usage, exitUsage, o.misused(err))
 			return
 		}
 		shown = merged
 		doc.End(document.Passed, exitPassed, "page made from "+strings.Join(o.from, ", "))
-	} else if out.silent {
-		return // it would have no place
 	}
 	write := func(w io.Writer) error { return page.Write(w, shown) }
 	if o.page == "-" {

@@ -176,6 +176,9 @@ func (w work) list(ctx context.Context) {
 
 // Running implements probe.Watcher.
 func (w work) Running(index, count int, name, doing string) {
+	if w.doing != nil {
+		doing = "" // the check says it itself; this is a sign of life
+	}
 	w.tell(message{Step: &step{Index: index, Count: count, In: name, Doing: doing}})
 }
 

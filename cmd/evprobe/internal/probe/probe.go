@@ -290,11 +290,10 @@ type finished struct {
 func supervise[E any, S comparable](ctx context.Context, d *device[E, S], c check[E, S], index, count int) (Result, bool, *Unfinished) {
 	began := time.Now()
 	e := newEnv(ctx, d, c.name)
+	watch := d.settings.Watch
+	watch.Running(index, count, c.name, "") // before the check says anything itself
 	done := make(chan finished, 1)
 	go func() { done <- e.execute(c) }()
-
-	watch := d.settings.Watch
-	watch.Running(index, count, c.name, "")
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	ended := ctx.Done()

@@ -57,7 +57,7 @@ func mockPage(t *testing.T) string {
 }
 
 // frame shows the page as wide as a phone, and writes down what it looks like there.
-const frame = `<!DOCTYPE html><iframe src="/page.html" width="%d" height="800" style="border:0"></iframe><pre id="found"></pre>
+const frame = `<!DOCTYPE html><iframe src="/%s.html" width="%d" height="800" style="border:0"></iframe><pre id="found"></pre>
 <script>
 document.querySelector("iframe").onload = function () {
   const d = this.contentDocument, v = d.documentElement, seen = [...d.querySelectorAll("svg")].map(s => s.getBoundingClientRect());
@@ -70,6 +70,8 @@ document.querySelector("iframe").onload = function () {
 func TestPageFitsAPhoneAndAsksForNothing(t *testing.T) {
 	t.Parallel()
 	page := mockPage(t)
+	// What the browser is asked about must show in a page that is wrong.
+	wrong := strings.Replace(page, "<main>", `<main><img src="/more.png"><div style="width:2000px">wide</div>`, 1)
 	var mu sync.Mutex
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,9 +81,12 @@ func TestPageFitsAPhoneAndAsksForNothing(t *testing.T) {
 		case r.URL.Path == "/page.html":
 			asked = append(asked, r.URL.Path)
 			_, _ = w.Write([]byte(page))
+		case r.URL.Path == "/wrong.html":
+			_, _ = w.Write([]byte(wrong))
 		case strings.HasPrefix(r.URL.Path, "/frame/"):
-			_, _ = fmt.Sscanf(r.URL.Path, "/frame/%d", &width)
-			_, _ = fmt.Fprintf(w, frame, width)
+			name := ""
+			_, _ = fmt.Sscanf(r.URL.Path, "/frame/%d/%s", &width, &name)
+			_, _ = fmt.Fprintf(w, frame, name, width)
 		case r.URL.Path == "/favicon.ico": // of the frame
 		default:
 			asked = append(asked, r.URL.Path)
@@ -89,8 +94,15 @@ func TestPageFitsAPhoneAndAsksForNothing(t *testing.T) {
 		}
 	}))
 	defer server.Close()
+	look := func(name string, width int) (dom, log string) {
+		return chromium(t, "--window-size=1300,900", "--virtual-time-budget=5000", "--dump-dom", fmt.Sprintf("%s/frame/%d/%s", server.URL, width, name))
+	}
+	dom, log := look("wrong", 390)
+	require.Regexp(t, `pictures=4 beyond=[1-9]`, dom)
+	require.Regexp(t, `scroll=20\d\d client=3\d\d`, dom)
+	require.Contains(t, log, "CONSOLE", "a picture that the page forbids itself")
 	for _, width := range []int{390, 320, 1200} {
-		dom, log := chromium(t, "--window-size=1300,900", "--virtual-time-budget=5000", "--dump-dom", fmt.Sprintf("%s/frame/%d", server.URL, width))
+		dom, log := look("page", width)
 		require.Contains(t, dom, "pictures=4 beyond=0", "at %d", width)
 		found := regexp.MustCompile(`scroll=(\d+) client=(\d+)`).FindStringSubmatch(dom)
 		require.NotNil(t, found)

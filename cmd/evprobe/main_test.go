@@ -561,3 +561,19 @@ func TestGPUPassesEveryCheck(t *testing.T) {
 		require.Equal(t, want, r.Verdict, "%s: %s", r.Name, r.Reason)
 	}
 }
+
+// A reader that has gone takes no answer, and that is no success: wilicc/gpu-burn#6.
+func TestClosedPipeIsNotSuccessForAnySubcommand(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"check", "order", "-backend", "mock"}, {"check", "order", "-backend", "mock", "-json"}, {"list"}, {"bench", "-backend", "mock", "-max", "4KiB"}} {
+		r, w, err := os.Pipe()
+		require.NoError(t, err)
+		require.NoError(t, r.Close())
+		cmd := program(t, args...)
+		cmd.Stdout = w
+		err = cmd.Run()
+		require.NoError(t, w.Close())
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit, "%v said that all is well", args)
+	}
+}

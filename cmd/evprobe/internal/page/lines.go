@@ -4,14 +4,16 @@ import (
 	"fmt"
 	"html"
 	"html/template"
+	"slices"
 	"strings"
 )
 
 // lines draws curves in one frame.
 func lines(label string, curves []curve, x, y axis) template.HTML {
 	var xs, ys []float64
-	for _, c := range curves {
-		for _, p := range c.points {
+	for i, c := range curves {
+		curves[i].points = slices.DeleteFunc(slices.Clone(c.points), func(p point) bool { return !x.holds(p.x) || !y.holds(p.y) })
+		for _, p := range curves[i].points {
 			xs, ys = append(xs, p.x), append(ys, p.y)
 		}
 	}

@@ -84,13 +84,13 @@ func (a axis) fit(values ...float64) axis {
 		a.from, a.to = 0, 0
 	}
 	for _, v := range values {
-		if !math.IsNaN(v) && !math.IsInf(v, 0) && (!a.log || v > 0) {
+		if a.holds(v) {
 			a.from, a.to = min(a.from, v), max(a.to, v)
 		}
 	}
 	switch {
 	case a.from > a.to:
-		a.from, a.to = 0, 1
+		a.from, a.to = 1, 2
 	case a.from == a.to && a.log:
 		a.from, a.to = a.from/2, a.to*2
 	case a.from == a.to:
@@ -108,6 +108,11 @@ func (a axis) fit(values ...float64) axis {
 		a.from, a.to = a.from-room, a.to+room
 	}
 	return a
+}
+
+// holds tells whether a value can lie on the axis at all.
+func (a axis) holds(v float64) bool {
+	return !math.IsNaN(v) && !math.IsInf(v, 0) && (!a.log || v > 0)
 }
 
 // part is where on the axis a value lies, from 0 to 1.

@@ -66,7 +66,7 @@ func TestTerminalGetsColoursUnlessTheyAreUnwanted(t *testing.T) {
 // What takes longer than a second shows that it goes on, on one line that fits.
 func TestTerminalShowsProgressOnOneLineThatFits(t *testing.T) {
 	t.Parallel()
-	shown := regexp.MustCompile(`\r\x1b\[K([^\r\n\x1b]*)`)
+	shown := regexp.MustCompile(`\r\x1b\[K(\[[^\r\n\x1b]*)`)
 	for columns, progress := range map[uint16]bool{40: true, 8: false} {
 		text, code := onTerminal(t, columns, []string{"NO_COLOR=1"}, "check", "drift", "-backend", "mock")
 		require.Equal(t, exitPassed, code, text)

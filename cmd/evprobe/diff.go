@@ -17,7 +17,7 @@ func (c command) diff(o options, doc *document.Document, out *printer) int {
 			if o.json {
 				out.document(doc)
 			}
-			return c.exit(o, doc, out)
+			return c.exit(doc, out)
 		}
 		files = append(files, compare.File{Name: path, Document: d})
 	}
@@ -33,5 +33,5 @@ func (c command) diff(o options, doc *document.Document, out *printer) int {
 			out.err = err
 		}
 	}
-	return c.exit(o, doc, out)
+	return c.exit(doc, out)
 }

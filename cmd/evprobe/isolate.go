@@ -89,8 +89,11 @@ func (c command) isolated(args []string, r *recorder) bool {
 		go func() { _ = cmd.Wait() }()
 		return true
 	}
-	over := make(chan error, 1)
-	go func() { over <- cmd.Wait() }()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_ = cmd.Wait() // how it ended is in its state
+	}()
 	select {
 	case <-over:
 		if !r.ended {

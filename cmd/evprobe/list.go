@@ -108,40 +108,39 @@ func (p *printer) backend(b *document.Backend) {
 	if colour == "" {
 		colour = red
 	}
-	s := p.paint(bold, b.Name) + ": " + p.paint(colour, b.Status) + "\n"
-	if lib := b.Library; lib != nil {
-		s += "  library: " + lib.Path
-		if b.Origin != "" {
-			s += " (" + b.Origin + ")"
-		}
-		s += versions(lib) + "\n"
-		if lib.Driver != "" {
-			s += "  driver library: " + lib.Driver + "\n"
-		}
-	} else if b.Origin != "" {
-		s += "  " + b.Origin + "\n"
+	p.text(p.paint(bold, b.Name) + ": " + p.paint(colour, b.Status) + "\n")
+	line := func(parts ...string) { p.text("  " + strings.Join(parts, "") + "\n") }
+	switch lib := b.Library; {
+	case lib != nil && b.Origin != "":
+		line("library: ", lib.Path, " (", b.Origin, ")", versions(lib))
+	case lib != nil:
+		line("library: ", lib.Path, versions(lib))
+	case b.Origin != "":
+		line(b.Origin)
+	}
+	if b.Library != nil && b.Library.Driver != "" {
+		line("driver library: ", b.Library.Driver)
 	}
 	for _, c := range b.Skipped {
-		s += "  passed over " + c.Path + ": " + c.Reason + "\n"
+		line("passed over ", c.Path, ": ", c.Reason)
 	}
 	for _, dev := range b.Devices {
-		s += fmt.Sprintf("  device %d", dev.Ordinal) + deviceText(dev)
+		s := fmt.Sprintf("device %d", dev.Ordinal) + deviceText(dev)
 		if dev.UUID != "" {
 			s += ", " + dev.UUID
 		}
-		s += "\n"
+		line(s)
 	}
 	if b.Refusal != nil {
-		s += "  " + whole(b.Refusal) + "\n"
+		line(whole(b.Refusal))
 		if b.Refusal.Hint != nil {
-			s += "  hint: " + b.Refusal.Hint.Text + "\n"
+			line("hint: ", b.Refusal.Hint.Text)
 		}
 	}
 	if b.Crash != nil {
-		s += "  " + crashed(b.Crash) + "\n"
+		line(crashed(b.Crash))
 	}
 	if b.Status == document.StatusHangs {
-		s += "  opening it did not end in time\n"
+		line("opening it did not end in time")
 	}
-	p.text(s)
 }

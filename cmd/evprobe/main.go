@@ -110,11 +110,11 @@ func (c command) run(ctx context.Context, args []string) int {
 	if o.json {
 		out.document(doc)
 	}
-	return c.exit(o, doc, out)
+	return c.exit(doc, out)
 }
 
 // exit says on stderr why it is not 0.
-func (c command) exit(o options, doc *document.Document, out *printer) int {
+func (c command) exit(doc *document.Document, out *printer) int {
 	// What a person reads on stdout says itself that checks failed.
 	if doc.ExitCode != exitPassed && (doc.ExitCode != exitFailed || out.silent) {
 		fmt.Fprintf(c.stderr, "evprobe: %s\n", doc.Summary)

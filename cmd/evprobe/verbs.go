@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -146,7 +147,7 @@ func acceptPage(o *options, operands []string) error {
 	case strings.HasSuffix(operands[0], ".json"):
 		return fmt.Errorf("the page would be written to %s, which is named like a document; evprobe report -from %s PAGE.html makes a page from it", operands[0], operands[0])
 	case operands[0] == "-" && o.json:
-		return fmt.Errorf("the page and the document of -json cannot both go to standard output")
+		return errors.New("the page and the document of -json cannot both go to standard output")
 	}
 	o.page = operands[0]
 	return nil

@@ -66,7 +66,7 @@ func (w work) probe(ctx context.Context) {
 	if w.largest > 0 && !lost && !w.ladder(ctx, dev) {
 		return
 	}
-	failed, ok := within(w, ctx, inClose, "closing the device", dev.close)
+	failed, ok := within(ctx, w, inClose, "closing the device", dev.close)
 	if ok && failed != nil {
 		w.tell(message{CloseError: failed.Error()})
 	}
@@ -84,7 +84,7 @@ func (w work) choose(ctx context.Context) *opened {
 		if b.name != w.backend && (w.backend != auto || !b.auto) {
 			continue
 		}
-		a, ok := within(w, ctx, inOpen, "opening backend "+b.name, func() answer {
+		a, ok := within(ctx, w, inOpen, "opening backend "+b.name, func() answer {
 			dev, err := b.openDevice(w.device, w.backend == auto)
 			return answer{dev, err}
 		})
@@ -153,7 +153,7 @@ func (w work) list(ctx context.Context) {
 		if b.name != w.backend && w.backend != auto {
 			continue
 		}
-		a, ok := within(w, ctx, inOpen, "opening backend "+b.name, func() answer {
+		a, ok := within(ctx, w, inOpen, "opening backend "+b.name, func() answer {
 			found, err := b.list()
 			return answer{found, err}
 		})
@@ -195,7 +195,7 @@ var errStepLimit = errors.New("the step took longer than it may")
 // within runs a call that may never return. Once the context has ended, or the limit of
 // a step is over, the call gets a moment to come back; then it is left behind, and so
 // is told.
-func within[T any](w work, ctx context.Context, what, doing string, call func() T) (result T, ok bool) {
+func within[T any](ctx context.Context, w work, what, doing string, call func() T) (result T, ok bool) {
 	began := time.Now()
 	w.tell(message{Step: &step{In: what, Doing: doing}})
 	limited, cancel := context.WithTimeoutCause(ctx, w.stepLimit, errStepLimit)

@@ -35,13 +35,14 @@ func span(ns float64) string { return time.Duration(ns).String() }
 
 // Rung is where a row stands on its ladder: a size, or a length of time.
 func Rung(row *bench.Result) string {
-	for _, a := range row.Axes {
-		if n, err := strconv.ParseInt(a.Value, 10, 64); err == nil && a.Name == "bytes" {
-			return Size(n)
-		}
-		return a.Value
+	if len(row.Axes) == 0 {
+		return ""
 	}
-	return ""
+	a := row.Axes[0]
+	if n, err := strconv.ParseInt(a.Value, 10, 64); err == nil && a.Name == "bytes" {
+		return Size(n)
+	}
+	return a.Value
 }
 
 // Bandwidth is a row's rate in GiB/s as text, empty where it has none.

@@ -25,11 +25,11 @@ func wellFormed(t *testing.T, svg string) {
 	t.Helper()
 	dec := xml.NewDecoder(strings.NewReader(svg))
 	for {
-		if _, err := dec.Token(); errors.Is(err, io.EOF) {
+		_, err := dec.Token()
+		if errors.Is(err, io.EOF) {
 			break
-		} else {
-			require.NoError(t, err, svg)
 		}
+		require.NoError(t, err, svg)
 	}
 	require.NotRegexp(t, `NaN|Inf`, svg)
 	for _, m := range regexp.MustCompile(` (?:x|cx)="([-0-9.]+)"`).FindAllStringSubmatch(svg, -1) {

@@ -57,17 +57,20 @@ type Querier[E any] interface {
 // called on the same goroutine, also after an error of RoundQuery. Keep rounds
 // short, and neither block nor call other methods of the backend in one.
 type RoundQuerier[E any] interface {
+	// RoundBegin prepares the calling thread.
 	RoundBegin() (Round, error)
+	// RoundQuery is EventQuery inside a round.
 	RoundQuery(round Round, event E) (bool, error)
+	// RoundEnd puts the thread back as it was.
 	RoundEnd(round Round) error
 }
 
 // Round is what RoundBegin hands to RoundQuery and RoundEnd. Its fields belong
 // to the backend.
 type Round struct {
-	Saved  uint64
-	Saved2 uint64
-	Open   bool
+	Saved  uint64 // of what the thread was set to
+	Saved2 uint64 // more of it
+	Open   bool   // begun and not ended
 }
 
 // CaptureAsker asks whether a stream is being captured into a graph. A capture
@@ -131,12 +134,12 @@ type Identifier interface {
 
 // Identity names a device. Empty strings mean that the vendor's library cannot tell.
 type Identity struct {
-	Kind     DeviceKind
-	Ordinal  int    // position in this process; visibility variables change it
-	Vendor   string // who makes it, as far as the backend or its library says
-	Name     string // the vendor's product name
-	PCIBusID string // 0000:4e:00.0, stable across processes
-	UUID     string // xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx, after GPU- where the vendor writes that
+	Kind     DeviceKind // what sort of device
+	Ordinal  int        // position in this process; visibility variables change it
+	Vendor   string     // who makes it, as far as the backend or its library says
+	Name     string     // the vendor's product name
+	PCIBusID string     // 0000:4e:00.0, stable across processes
+	UUID     string     // xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx, after GPU- where the vendor writes that
 }
 
 // DeviceKind is what sort of device it is. Empty means that it is none of these,

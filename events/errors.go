@@ -105,8 +105,8 @@ const (
 // UnavailableError says why a backend cannot be used on this machine. It wraps
 // ErrUnavailable.
 type UnavailableError struct {
-	Backend    string
-	Cause      Cause
+	Backend    string      // whose library
+	Cause      Cause       // why, for programs
 	Detail     string      // one sentence: what happened
 	Advice     string      // one sentence: what to do; claims no more than is known
 	Path       string      // the library that was loaded, if one was
@@ -119,7 +119,7 @@ type UnavailableError struct {
 
 // Candidate is one library that was tried.
 type Candidate struct {
-	Path   string `json:"path"`
+	Path   string `json:"path"`   // as it was tried: a file, or a name for the system's loader
 	Reason string `json:"reason"` // why it could not be used
 }
 

@@ -69,7 +69,7 @@ func (o Op) function() string { return backend + o.String() }
 
 // Call is one call in the log.
 type Call struct {
-	Op      Op
+	Op      Op            // which call
 	Event   uint64        // Event.ID, of the first where there are two; 0 for none
 	Stream  uint64        // Stream.ID, 0 for none
 	Err     error         // what the caller got

@@ -19,12 +19,12 @@ import (
 // the device is lost, the call is refused; else it goes on, changed by Hang or
 // Reading; After passes. In manual time, passing means that the clock moves.
 type Fault struct {
-	Op     Op
-	Nth    int
-	Count  int
-	Every  int
-	Chance float64
-	Seed   uint64 // for Chance and Vary
+	Op     Op      // which calls it is about
+	Nth    int     // the first of them that it strikes, counted from 1
+	Count  int     // how many it strikes
+	Every  int     // each so-many-th
+	Chance float64 // how likely each is struck, 0 to 1
+	Seed   uint64  // for Chance and Vary
 
 	Before time.Duration // delay before the call takes effect
 	After  time.Duration // delay between the effect and the return

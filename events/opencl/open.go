@@ -44,17 +44,17 @@ type slot struct {
 
 // Info says what was loaded and what it sees.
 type Info struct {
-	Backend   string             `json:"backend"`
-	Library   string             `json:"library"` // the file that is mapped
-	Platforms []PlatformInfo     `json:"platforms"`
-	Devices   []DeviceInfo       `json:"devices"`
+	Backend   string             `json:"backend"`           // "opencl"
+	Library   string             `json:"library"`           // the file that is mapped
+	Platforms []PlatformInfo     `json:"platforms"`         // in the loader's order
+	Devices   []DeviceInfo       `json:"devices"`           // in the order of Runtime.Device
 	Skipped   []events.Candidate `json:"skipped,omitempty"` // platforms and devices that cannot be used
 }
 
 // PlatformInfo is one vendor's driver.
 type PlatformInfo struct {
-	Name    string `json:"name"`
-	Vendor  string `json:"vendor"`
+	Name    string `json:"name"`    // as the driver gives it
+	Vendor  string `json:"vendor"`  // likewise
 	Version string `json:"version"` // "OpenCL 3.0 ..."
 }
 

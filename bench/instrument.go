@@ -306,7 +306,7 @@ func (d *DeviceEvents[E, S]) calibrate() error {
 	if err != nil {
 		return err
 	}
-	cal.Quantum = quantum(append(readings, spread...))
+	cal.Quantum = quantum(readings, spread)
 	if err := d.callCosts(&cal, pairs[0]); err != nil {
 		return err
 	}
@@ -350,21 +350,6 @@ func (d *DeviceEvents[E, S]) spread(start, end E) ([]time.Duration, error) {
 		spans = append(spans, span)
 	}
 	return spans, nil
-}
-
-// quantum is the smallest step between readings. A nanosecond is the least there is
-// to see.
-func quantum(readings []time.Duration) time.Duration {
-	slices.Sort(readings)
-	q := time.Duration(0)
-	last := time.Duration(0)
-	for _, r := range readings {
-		if step := r - last; step > 0 && (q == 0 || step < q) {
-			q = step
-		}
-		last = r
-	}
-	return max(q, 1)
 }
 
 // callCosts times the calls of a sample on the host.

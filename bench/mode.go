@@ -221,3 +221,23 @@ func (c *caseRun) batches(hot *Hot) (err error) {
 	hot.Latency = &s
 	return nil
 }
+
+// modeRows are the lines of a table about the mode.
+func (r *Result) modeRows() (rows [][]string) {
+	if r.ModeWhy != "" {
+		rows = append(rows, []string{"mode", r.Mode + ": " + r.ModeWhy})
+	}
+	if k := r.Check; k != nil {
+		rows = append(rows, []string{"cache", fmt.Sprintf("cold %s, hot %s, behind a larger fill %s; %s GB/s implied, memory is filled with %s",
+			nanoseconds(k.Cold), nanoseconds(k.Hot), nanoseconds(k.Thorough), digits(k.Implied/1e9), digits(k.Memory/1e9))})
+	}
+	if h := r.Hot; h != nil {
+		spread := "n/a"
+		if share, ok := h.Latency.RelativeHalfWidth(); ok {
+			spread = digits(100*share) + " %"
+		}
+		rows = append(rows, []string{"hot", fmt.Sprintf("%s an operation, ±%s, in %d batches of %d, whose operations may overlap; the case takes %s times as long",
+			nanoseconds(h.Latency.Median), spread, h.Latency.N, h.Batch, digits(h.Ratio))})
+	}
+	return rows
+}

@@ -77,8 +77,7 @@ func TestColdIsColdAndHotIsHot(t *testing.T) {
 }
 
 // A flush of half the cache and one of twice its size agree where the work is larger than
-// what the half leaves; where it is not, the smaller one is caught (openxla/openzl is one
-// of many that differ in the factor; NVIDIA/nvbench takes 1, triton a constant).
+// what the half leaves; where it is not, the smaller one is caught.
 func TestFlushOfHalfTheCacheAgreesOrIsCaught(t *testing.T) {
 	for _, c := range []struct {
 		data, flush int64
@@ -163,8 +162,7 @@ func (b *cached) rotated(n int, bytes int64, opts ...Option) *Result {
 }
 
 // Buffers used in turn that fit into the cache were called cold
-// (flashinfer-ai/flashinfer captures ten calls however many copies there are;
-// ROCm/TransformerEngine#677, ROCm/Tensile#1848).
+// (ROCm/TransformerEngine#677, ROCm/Tensile#1848).
 func TestBuffersThatFitIntoTheCacheAreRefusedTheWordCold(t *testing.T) {
 	b := newCached(t, mib)
 	n, err := b.timer.Ring(16 * mib)

@@ -44,7 +44,7 @@ type engine[E any, S comparable] struct {
 	prepared atomic.Int64 // windows that events exist for, or are being made for
 
 	changes bell
-	sinks   []*sinkRunner
+	sinks   sinkSet
 
 	mu      sync.RWMutex // taken before a stream's lock, never after
 	streams map[S]*stream[E, S]
@@ -110,8 +110,11 @@ func newEngine[E any, S comparable](api events.EventApi[E, S], cfg config) (*eng
 	if err := e.openPlacer(); err != nil {
 		return nil, err
 	}
+	e.sinks.limit, e.sinks.count, e.sinks.log = cfg.sinkQueue, &e.count, cfg.log
 	for _, sink := range cfg.sinks {
-		e.sinks = append(e.sinks, runSink(sink, cfg.sinkQueue, &e.count, cfg.log))
+		if _, err := e.sinks.add(sink); err != nil {
+			return nil, err // not reached: the options were checked
+		}
 	}
 	go e.run()
 	return e, nil
@@ -663,6 +666,9 @@ func (e *engine[E, S]) forget(f *flush[E, S]) {
 	e.flushing.Unlock()
 }
 
+// addSink implements core.
+func (e *engine[E, S]) addSink(s Sink) (*Attachment, error) { return e.sinks.add(s) }
+
 // fail implements core.
 func (e *engine[E, S]) fail(err error) {
 	for _, s := range e.snapshot() {
@@ -711,14 +717,8 @@ func (e *engine[E, S]) shut() {
 		e.failures.add(fmt.Errorf("profiler: %w: %d calls wait in %s's driver for events that the device has not reached within %v of Close",
 			events.ErrExpired, left, e.api.Backend(), e.cfg.closeTimeout))
 	}
-	for _, r := range e.sinks {
-		r.shut()
-	}
-	for _, r := range e.sinks {
-		if !over(r.done, deadline, 10*time.Millisecond) {
-			r.discard()
-			e.failures.add(fmt.Errorf("profiler: a sink: %w: it did not return within %v of Close", events.ErrExpired, e.cfg.closeTimeout))
-		}
+	for _, late := range e.sinks.close(deadline, e.cfg.closeTimeout) {
+		e.failures.add(late)
 	}
 }
 

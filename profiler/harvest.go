@@ -26,6 +26,7 @@ type harvest[E any, S comparable] struct {
 	looked   int     // of those, how many were found not to be settled
 	batch    []Span
 	stacks   stacks
+	names    names
 }
 
 // reached is a window whose end the device has reached.
@@ -277,7 +278,8 @@ func (h *harvest[E, S]) read(r *reached[E, S]) {
 	next := entry{
 		results: &r.stream.results, position: w.position,
 		span: Span{
-			ID: w.id, Parent: w.parent, Depth: int(w.depth), Name: w.track.name, Duration: took, Device: e.device,
+			ID: w.id, Parent: w.place.parent, Root: w.place.root, Depth: int(w.place.depth), Within: h.names.within(&w.place),
+			Name: w.track.name, Duration: took, Device: e.device,
 			Called: e.at(w.began), Context: w.ctx, Stack: h.stacks.shared(w.stack),
 		},
 	}
@@ -359,7 +361,7 @@ func (h *harvest[E, S]) placeAll(all bool) {
 		w.span.Start, w.span.Bound, w.span.Epoch = e.at(at.At), time.Duration(at.Bound)+e.slack, w.epoch
 		w.span.Quality = Quality(at.Quality)
 		e.count.finished.Add(1)
-		if len(e.sinks) > 0 {
+		if e.sinks.some() {
 			if h.batch == nil {
 				h.batch = make([]Span, 0, len(h.waiting))
 			}
@@ -381,9 +383,7 @@ func (h *harvest[E, S]) deliver() {
 	if len(h.batch) == 0 {
 		return
 	}
-	for _, sink := range h.engine.sinks {
-		sink.push(h.batch)
-	}
+	h.engine.sinks.push(h.batch)
 	h.batch = nil // the sinks may keep it
 }
 

@@ -29,6 +29,7 @@ type coreOf[S comparable] interface {
 // core is a profiler without its types.
 type core interface {
 	flush(ctx context.Context) error
+	addSink(s Sink) (*Attachment, error)
 	fail(err error)
 	close() error
 	stats() Stats
@@ -38,6 +39,7 @@ type core interface {
 
 // lane is one stream of a profiler.
 type lane interface {
+	inside(w Window) *nested
 	start(ctx context.Context, t *Track) Window // the context is the window's; nothing waits on it
 	stop(w Window) Measurement
 	lap(w Window, t *Track) (Measurement, Window)
@@ -68,6 +70,7 @@ var (
 func (n *nowhere) window() Window                       { return Window{lane: n} }
 func (n *nowhere) measurement(id uint64) Measurement    { return Measurement{outcome: n, id: id} }
 func (n *nowhere) start(context.Context, *Track) Window { return n.window() }
+func (n *nowhere) inside(Window) *nested                { return nil }
 func (n *nowhere) stop(w Window) Measurement            { return n.measurement(w.id) }
 func (n *nowhere) lap(w Window, _ *Track) (Measurement, Window) {
 	return n.measurement(w.id), n.window()
@@ -204,6 +207,16 @@ func (p *Profiler[S]) Flush(ctx context.Context) error {
 		return nil
 	}
 	return p.core.flush(ctx)
+}
+
+// AddSink attaches a receiver of the spans that finish from now on. A profile or a trace of
+// some seconds attaches one, waits, flushes and removes it. After Close it is ErrClosed; a
+// nil sink is ErrInvalid. It does not block. On a nil Profiler it gives a nil Attachment.
+func (p *Profiler[S]) AddSink(s Sink) (*Attachment, error) {
+	if p == nil {
+		return nil, nil //nolint:nilnil // a nil attachment is the documented no-op
+	}
+	return p.core.addSink(s)
 }
 
 // Close ends the profiler: it reads back what the device is done with, waiting
@@ -401,10 +414,14 @@ func (m Measurement) Wait(ctx context.Context) (Span, error) {
 
 // Span is a finished window.
 type Span struct {
-	ID     uint64 // unique in the profiler; grows with the starts on one stream
-	Parent uint64 // the innermost window open on the stream when this one opened; 0 if none
-	Depth  int    // how many windows it lay in
-	Name   string // of its track
+	ID uint64 // unique in the profiler; grows with the starts on one stream
+	// Parent is the window it lay in, 0 if none: the one whose context it was opened with
+	// (Begin, Do), else the innermost that was open on its stream.
+	Parent uint64
+	Root   uint64   // the outermost window round it; its own ID if there is none
+	Depth  int      // how many windows it lay in
+	Within []string // their names, outermost first, of the innermost 8; shared, not to be changed
+	Name   string   // of its track
 	// Start is where the window opened on the host's monotonic clock, give or
 	// take Bound. The truth lies within the bound, as far as the clocks' rates
 	// differ by no more than WithMaxClockRate says; it never precedes the call
@@ -508,7 +525,7 @@ type Stats struct {
 	Open      uint64
 	Pending   uint64 // stopped, not read back
 
-	SinkDropped    uint64 // spans that a sink lost, over all sinks
+	SinkDropped    uint64 // spans that a sink lost, over all sinks there were
 	SinkFailed     uint64 // calls of sinks that returned an error or panicked
 	Anchors        uint64 // comparisons of the clocks
 	AnchorsMissed  uint64 // comparisons given up because the device did not answer in time

@@ -70,8 +70,7 @@ type window[E any] struct {
 	ctx      context.Context // for the sinks
 	stack    []uintptr       // of the call of start; room for maxStack where stacks are wanted
 	stopped  int64           // host clock after the call that recorded the end; 0 without sinks
-	parent   uint64
-	depth    int32
+	place    place
 	newer    int32 // the chain of open windows, -1 at its ends
 	older    int32
 	lender   int32 // the window whose end is our start, -1 for none
@@ -285,7 +284,7 @@ func (s *stream[E, S]) pop() *window[E] {
 }
 
 // open takes a window and puts it innermost. The lock is held.
-func (s *stream[E, S]) open(t *Track, began int64) *window[E] {
+func (s *stream[E, S]) open(t *Track, began int64, from *nested) *window[E] {
 	w := s.pop()
 	if w == nil {
 		return nil
@@ -294,14 +293,21 @@ func (s *stream[E, S]) open(t *Track, began int64) *window[E] {
 	w.state, w.track, w.began = windowOpen, t, began
 	s.lastID++
 	w.id = s.lastID
-	w.parent, w.depth = 0, 0
 	w.lender, w.lent, w.captured = -1, false, false
 	w.ctx, w.stack, w.stopped = nil, w.stack[:0], 0
 	w.older, w.newer = s.innermost, -1
+	var outer *window[E]
 	if s.innermost >= 0 {
-		outer := s.windows[s.innermost]
+		outer = s.windows[s.innermost]
 		outer.newer = w.index
-		w.parent, w.depth = outer.id, outer.depth+1
+	}
+	switch {
+	case from != nil:
+		w.place = from.place
+	case outer != nil:
+		w.place.inside(outer.id, outer.track, &outer.place)
+	default:
+		w.place.alone(w.id)
 	}
 	s.innermost = w.index
 	s.count.open++
@@ -404,6 +410,7 @@ func (s *stream[E, S]) startWithCalls(ctx context.Context, t *Track) Window {
 
 func (s *stream[E, S]) startFrom(ctx context.Context, t *Track, calls []uintptr) Window {
 	e := s.engine
+	from := e.openedIn(ctx)
 	if reason := e.refuse(); reason != nil {
 		return reason.window()
 	}
@@ -414,7 +421,7 @@ func (s *stream[E, S]) startFrom(ctx context.Context, t *Track, calls []uintptr)
 		return gone.window()
 	}
 	s.count.started++
-	w := s.open(t, began)
+	w := s.open(t, began, from)
 	low := s.low()
 	if w == nil {
 		s.count.dropped++
@@ -564,7 +571,7 @@ func (s *stream[E, S]) finish(w *window[E]) *nowhere {
 		e.noteFault(err)
 		return s.withdraw(w, &nowhere{fmt.Errorf("profiler: stop: %w", err)}, false)
 	}
-	if len(e.sinks) > 0 {
+	if e.sinks.some() {
 		w.stopped = e.now()
 	}
 	if e.asker != nil {
@@ -678,12 +685,15 @@ func (s *stream[E, S]) lapFrom(t Window, track *Track, calls []uintptr) (Measure
 // succeed opens the next window in the place of one that ends, with the one's
 // end as the other's start. It is nil when none is free. The lock is held.
 func (s *stream[E, S]) succeed(w *window[E], track *Track, began int64) *window[E] {
-	next := s.open(track, began)
+	next := s.open(track, began, nil)
 	if next == nil {
 		return nil
 	}
 	s.unlink(next)
-	next.parent, next.depth = w.parent, w.depth
+	next.place = w.place
+	if w.place.root == w.id {
+		next.place.root = next.id
+	}
 	next.older, next.newer = w.older, w.newer
 	if next.newer >= 0 {
 		s.windows[next.newer].older = next.index

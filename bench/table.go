@@ -73,6 +73,9 @@ func caseCells(r *Result) []string {
 	if r.Status == Skipped {
 		return []string{name, "skipped: " + r.Skip}
 	}
+	if r.Mode != "" {
+		name += " [" + r.Mode + "]"
+	}
 	if r.Latency == nil {
 		return []string{name, "no result", "", "", "", "", "0", r.Stop}
 	}
@@ -146,6 +149,7 @@ func detailRows(r *Result) [][]string {
 	if r.Gate != "" && r.Latency != nil {
 		rows = append(rows, []string{"gate", r.Gate + "; cold: " + r.Cold + "; escaped work: " + escapeText(r.Escape)})
 	}
+	rows = append(rows, r.modeRows()...)
 	for i := range r.Metrics {
 		rows = append(rows, metricRow(&r.Metrics[i], ""))
 	}

@@ -14,7 +14,8 @@ func (Vendor) VendorName() string { return "cuda" }
 // Device is one CUDA device. It is a small value, safe for concurrent use, and
 // implements events.EventApi[Event, Stream] and the abilities Querier,
 // RoundQuerier, CaptureAsker, UntimedCreator, Identifier, StreamWrapper,
-// StatsReader, Gate, Scratch and Graphs, as far as the library has them:
+// StatsReader, Gate, Scratch, Graphs, Cache, DeviceSynchronizer, Versioned and
+// EmptyKernel, as far as the library has them:
 // ask with events.Ability. Close gives back what Gate and Scratch keep. TimerAsk has the
 // device read its own timer between two moments of the host's, without an event.
 type Device = cfamily.Device[Vendor]

@@ -47,6 +47,9 @@ const (
 	OpPrimaryRetain  // (context*, int32 device)
 	OpPrimaryRelease // (int32 device)
 	OpPrimaryState   // (int32 device, uint32* flags, int32* active)
+	OpAttribute      // (int32*, int32 attribute, int32 device)
+	OpContextSync    // ()
+	OpResetLines     // (), of the cache of the current context's device
 
 	OpMalloc         // (address*, size)
 	OpFree           // (address)
@@ -121,6 +124,12 @@ type Table struct {
 	// is not 0, a second at most, and writes the timer to the second; empty where there
 	// is none.
 	AskKernel string
+	// EmptyKernel of the same program does nothing with no parameters; empty where there is
+	// none.
+	EmptyKernel string
+	// CacheAttribute is the number under which OpAttribute gives the bytes of the
+	// last-level cache; 0 where there is none.
+	CacheAttribute int32
 
 	// BlockingUntimed are the flags of an event that waits in the driver and is
 	// not read for its time.

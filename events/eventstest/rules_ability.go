@@ -87,6 +87,14 @@ func (c *check[E, S]) abilities(e E, s S) []*abilityOf {
 		}},
 	}
 
+	state, telemetry := has[events.Telemetry](api, "Telemetry")
+	telemetry.calls = []call{{"TelemetryRead", func() error { _, err := state.TelemetryRead(); return err }}}
+	tool, profiler := has[events.ProfilerControl](api, "ProfilerControl")
+	profiler.calls = []call{
+		{"ProfilerStart", func() error { return tool.ProfilerStart() }},
+		{"ProfilerStop", func() error { return tool.ProfilerStop() }},
+	}
+
 	names, identity := has[events.Identifier](api, "Identifier")
 	identity.quiet = func() { names.Identity() }
 	wraps, wrapper := has[events.StreamWrapper[S]](api, "StreamWrapper")
@@ -98,7 +106,7 @@ func (c *check[E, S]) abilities(e E, s S) []*abilityOf {
 	clock, host := has[events.HostClocker](api, "HostClocker")
 	host.quiet = func() { clock.HostClock() }
 
-	return []*abilityOf{querier, rounds, asker, untimed, gate, scratch, graphs, identity, wrapper, stats, stale, host, stamper, timer}
+	return []*abilityOf{querier, rounds, asker, untimed, gate, scratch, graphs, identity, wrapper, stats, stale, host, stamper, timer, telemetry, profiler}
 }
 
 // A symbol missing from an old library crashed days later at the first use:

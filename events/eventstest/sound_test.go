@@ -91,6 +91,9 @@ func features() map[string]mock.Feature {
 		"Gate":           mock.FeatureGate,
 		"Scratch":        mock.FeatureScratch,
 		"Graphs":         mock.FeatureGraphs,
+
+		"Telemetry":       mock.FeatureTelemetry,
+		"ProfilerControl": mock.FeatureProfilerControl,
 	}
 }
 

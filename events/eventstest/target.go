@@ -62,6 +62,8 @@ type target[E any, S comparable] struct {
 	gate     events.Gate[S]
 	scratch  events.Scratch[S]
 	graphs   events.Graphs[E, S]
+
+	telemetry events.Telemetry
 }
 
 func newTarget[E any, S comparable](api events.EventApi[E, S]) *target[E, S] {
@@ -80,6 +82,7 @@ func newTarget[E any, S comparable](api events.EventApi[E, S]) *target[E, S] {
 	x.gate, _ = events.Ability[events.Gate[S]](api)
 	x.scratch, _ = events.Ability[events.Scratch[S]](api)
 	x.graphs, _ = events.Ability[events.Graphs[E, S]](api)
+	x.telemetry, _ = events.Ability[events.Telemetry](api)
 	return x
 }
 

@@ -41,6 +41,7 @@ type flaws struct {
 	captureBegin  func(s mock.Stream, mode events.CaptureMode) error
 	captureEnd    func(s mock.Stream) (events.Graph[mock.Stream], error)
 	external      func(e mock.Event, s mock.Stream) error
+	telemetry     func() (events.TelemetryReading, error)
 }
 
 // or picks a replacement, where there is one.
@@ -175,3 +176,7 @@ func (open gateFunc) Open() error { return open() }
 type spinFunc func() (time.Duration, error)
 
 func (measured spinFunc) Measured() (time.Duration, error) { return measured() }
+
+func (b *broken) TelemetryRead() (events.TelemetryReading, error) {
+	return or(b.telemetry, b.Device.TelemetryRead, b.telemetry != nil)()
+}

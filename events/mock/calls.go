@@ -42,6 +42,9 @@ const (
 	OpCaptureBegin
 	OpCaptureEnd
 	OpGraphLaunch
+	OpTelemetryRead
+	OpProfilerStart
+	OpProfilerStop
 	OpHostRead
 	opCount
 )
@@ -51,7 +54,7 @@ var opNames = [opCount]string{
 	"EventQuery", "RoundBegin", "RoundQuery", "RoundEnd", "EventWait", "EventElapsed", "EventStamp", "DeviceAndHostTimer", "StreamWaitEvent",
 	"StreamSynchronize", "StreamCreateNonBlocking", "StreamDestroy", "StreamCapturing", "GateClose", "GateOpen",
 	"ScratchAlloc", "ScratchFree", "ScratchMemset", "ScratchCopy", "ScratchSpin", "SpinMeasured", "Work",
-	"CaptureBegin", "CaptureEnd", "GraphLaunch", "HostRead",
+	"CaptureBegin", "CaptureEnd", "GraphLaunch", "TelemetryRead", "ProfilerStart", "ProfilerStop", "HostRead",
 }
 
 // String is the name of the method.

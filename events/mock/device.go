@@ -24,6 +24,8 @@ type Device struct {
 	stats     events.Stats
 	unrelaxed bool
 	rounds    int
+	telemetry telemetry
+	profiling bool
 
 	queues  map[uintptr]*queue // live streams by handle
 	wrapped map[uintptr]*stream
@@ -47,10 +49,12 @@ var (
 	_ events.Gate[Stream]            = (*Device)(nil)
 	_ events.Scratch[Stream]         = (*Device)(nil)
 	_ events.Graphs[Event, Stream]   = (*Device)(nil)
+	_ events.Telemetry               = (*Device)(nil)
+	_ events.ProfilerControl         = (*Device)(nil)
 )
 
 // Feature is an ability that can be switched off.
-type Feature uint16
+type Feature uint32
 
 // The abilities of package events.
 const (
@@ -66,6 +70,8 @@ const (
 	FeatureGraphs
 	FeatureStamper
 	FeatureTimerReader
+	FeatureTelemetry
+	FeatureProfilerControl
 )
 
 func newDevice(s *System, ordinal int, cfg deviceConfig) *Device {
@@ -120,6 +126,10 @@ func (d *Device) Offers(ability any) bool {
 		f = FeatureStamper
 	case *events.TimerReader:
 		f = FeatureTimerReader
+	case *events.Telemetry:
+		f = FeatureTelemetry
+	case *events.ProfilerControl:
+		f = FeatureProfilerControl
 	}
 	return d.has(f)
 }

@@ -230,6 +230,8 @@ func (r *rig) calls(t testing.TB) []call {
 			return gate.Open()
 		}},
 		{"ScratchFree", func() error { return dev.ScratchFree(from) }},
+		{"ProfilerStart", dev.ProfilerStart},
+		{"ProfilerStop", dev.ProfilerStop},
 		{"CaptureBegin", func() error { return dev.CaptureBegin(other, events.CaptureThreadLocal) }},
 		{"EventRecordExternal", func() error { return dev.EventRecordExternal(end, other) }},
 		{"CaptureEnd", func() error { _, err := dev.CaptureEnd(other); return err }},
@@ -242,7 +244,7 @@ func (r *rig) calls(t testing.TB) []call {
 func TestListOfCallsIsComplete(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	listed := map[string]bool{"EventDestroy": true, "StreamDestroy": true, "Close": true} // which have tests of their own
+	listed := map[string]bool{"EventDestroy": true, "StreamDestroy": true, "Close": true, "TelemetryRead": true} // which have tests of their own
 	for _, c := range open(t, 1, false).calls(t) {
 		require.NoError(t, c.do(), c.methods)
 		for name := range strings.FieldsSeq(c.methods) {

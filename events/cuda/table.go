@@ -8,6 +8,7 @@ import (
 	"example.com/devevents/events"
 	"example.com/devevents/events/internal/cfamily"
 	"example.com/devevents/events/internal/dl"
+	"example.com/devevents/events/internal/nvml"
 )
 
 // runtimeTable spells the family's functions as libcudart does. Only functions whose
@@ -44,6 +45,7 @@ func runtimeTable() *cfamily.Table {
 		SpinProgram: spinProgram,
 		SpinKernel:  "devevents_spin",
 		AskKernel:   "devevents_ask",
+		Telemetry:   telemetry,
 
 		BlockingUntimed: blockingSync | disableTiming,
 
@@ -73,6 +75,8 @@ func runtimeTable() *cfamily.Table {
 			cfamily.OpLastErrorPeek:  rt("cudaPeekAtLastError"),
 			cfamily.OpLastErrorClear: rt("cudaGetLastError"),
 			cfamily.OpErrorName:      rtOpt("cudaGetErrorName"),
+			cfamily.OpProfilerStart:  rtOpt("cudaProfilerStart"),
+			cfamily.OpProfilerStop:   rtOpt("cudaProfilerStop"),
 
 			cfamily.OpInit:           drv("cuInit"),
 			cfamily.OpBelowVersion:   drv("cuDriverGetVersion"),
@@ -99,6 +103,9 @@ func runtimeTable() *cfamily.Table {
 		},
 	}
 }
+
+// telemetry is the driver's management library, which is loaded when first asked for.
+func telemetry(id events.Identity) (events.Telemetry, error) { return nvml.Find(id) }
 
 // The flags of an event.
 const (

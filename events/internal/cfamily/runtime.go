@@ -211,6 +211,11 @@ func (d Device[V]) Offers(ability any) bool {
 		return l.scratchable()
 	case *events.Graphs[Event[V], Stream[V]]:
 		return l.graphable()
+	case *events.ProfilerControl:
+		return l.profilable()
+	case *events.Telemetry:
+		_, err := d.telemetry()
+		return err == nil
 	}
 	return true
 }

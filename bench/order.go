@@ -51,9 +51,9 @@ func CoolTo(celsius int, limit time.Duration) Option {
 
 // CoolDownReport says how long a case was waited with, and why no longer.
 type CoolDownReport struct {
-	Took        time.Duration `json:"took_ns"`
-	Why         string        `json:"why_ended"` // "time", "temperature", "limit", or why there was none to wait for
-	Temperature *int          `json:"temperature_c,omitempty"`
+	Took        time.Duration `json:"took_ns"`                 // as it was asked for
+	Why         string        `json:"why_ended"`               // "time", "temperature", "limit", or why there was none to wait for
+	Temperature *int          `json:"temperature_c,omitempty"` // when it ended
 }
 
 // orderFlags adds the flags of this file.
@@ -151,7 +151,7 @@ func (r *Runner) sortBy(from int, which []int) {
 // coolDown waits before a case.
 func (r *Runner) coolDown(j *job, res *Result) {
 	order := j.set.order
-	if !r.measured || order.cool == 0 && order.coolLimit == 0 {
+	if !r.measured || r.overtime() || order.cool == 0 && order.coolLimit == 0 {
 		return
 	}
 	c := &CoolDownReport{Why: "time"}

@@ -46,25 +46,25 @@ func RetryThrottled(times int) Option {
 // were taken: from a reading before the first to one after the last. What the device cannot
 // tell is absent.
 type TelemetryReport struct {
-	Absent   string        `json:"absent,omitempty"` // why there is no telemetry; then all else is zero
-	Readings int           `json:"readings"`
-	Failed   int           `json:"failed_readings,omitempty"`
-	Error    string        `json:"error,omitempty"` // of the last one that failed
-	Window   time.Duration `json:"window_ns"`       // between the first and the last reading
-	Cost     time.Duration `json:"cost_ns"`         // host time of all readings together, outside the samples
+	Absent   string        `json:"absent,omitempty"`          // why there is no telemetry; then all else is zero
+	Readings int           `json:"readings"`                  // that succeeded
+	Failed   int           `json:"failed_readings,omitempty"` // those that did not
+	Error    string        `json:"error,omitempty"`           // of the last one that failed
+	Window   time.Duration `json:"window_ns"`                 // between the first and the last reading
+	Cost     time.Duration `json:"cost_ns"`                   // host time of all readings together, outside the samples
 
-	SMClock     *ClockRange       `json:"sm_clock_mhz,omitempty"`
-	MemoryClock *ClockRange       `json:"memory_clock_mhz,omitempty"`
-	Temperature *TemperatureRange `json:"temperature_c,omitempty"`
-	Power       *float64          `json:"mean_power_w,omitempty"`    // energy over window where there is energy, else the mean of readings
-	Energy      *float64          `json:"energy_j,omitempty"`        // of the whole window, what lies between the samples included
-	EnergyPerOp *float64          `json:"energy_per_op_j,omitempty"` // the same over all operations in the window
+	SMClock     *ClockRange       `json:"sm_clock_mhz,omitempty"`     // of the processors
+	MemoryClock *ClockRange       `json:"memory_clock_mhz,omitempty"` // of the device's memory
+	Temperature *TemperatureRange `json:"temperature_c,omitempty"`    // of the chip
+	Power       *float64          `json:"mean_power_w,omitempty"`     // energy over window where there is energy, else the mean of readings
+	Energy      *float64          `json:"energy_j,omitempty"`         // of the whole window, what lies between the samples included
+	EnergyPerOp *float64          `json:"energy_per_op_j,omitempty"`  // the same over all operations in the window
 
 	PowerLimited *time.Duration `json:"power_limited_ns,omitempty"` // how long power has held the clocks back
 	HeatLimited  *time.Duration `json:"heat_limited_ns,omitempty"`  // how long temperature has
 	Reasons      []ReasonCount  `json:"reasons,omitempty"`          // that a reading gave, idle among them
 	Throttled    *Share         `json:"throttled,omitempty"`        // samples beside a reading with a reason that slows work
-	Retries      int            `json:"retries,omitempty"`
+	Retries      int            `json:"retries,omitempty"`          // how often samples were taken again
 }
 
 // ClockRange describes a clock's readings.

@@ -184,7 +184,7 @@ func (d *Device) find(id events.Identity) error {
 			continue
 		}
 		d.frame.clear()
-		code := d.lib.withText(by.f, by.name, d.frame.addr(0))
+		code := d.lib.call(by.f, d.frame.lend(by.name), d.frame.addr(0))
 		if code == success {
 			d.handle = d.frame.handle()
 			return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/devevents/events/mock"
+	"example.com/devevents/internal/schematest"
 )
 
 // specimens is a report with everything in it: a measured case, axes, metrics, a
@@ -55,7 +56,7 @@ func TestJSONKeepsEverythingAndFollowsTheSchema(t *testing.T) {
 	checkOutputs(t, report)
 	var out bytes.Buffer
 	require.NoError(t, report.WriteJSON(&out))
-	require.Empty(t, valid(t, loadSchema(t), out.Bytes()))
+	require.Empty(t, schematest.Load(t, benchSchema).Check(t, out.Bytes()))
 	var back Report
 	require.NoError(t, json.Unmarshal(out.Bytes(), &back))
 	require.Equal(t, report.Results, back.Results, "nothing is lost on the way")

@@ -2,10 +2,10 @@ package profiler
 
 import (
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"example.com/devevents/events"
+	"example.com/devevents/internal/labels"
 )
 
 // Filter passes those spans on that keep says yes to. It panics if either is nil.
@@ -45,18 +45,15 @@ func mix(x uint64) uint64 {
 }
 
 // OtherName is the name of spans whose own is one too many.
-const OtherName = "other"
+const OtherName = labels.Other
 
 // NameLimit is a sink that bounds how many names the next one sees, since a backend of
 // metrics or traces keeps something for each for ever. The first names keep theirs; spans with
 // others are called OtherName, and counted. Names in Span.Within are bounded alike.
 type NameLimit struct {
 	next  Sink
-	limit int
+	known *labels.Set
 	other atomic.Uint64
-
-	mu    sync.Mutex
-	known map[string]bool
 }
 
 // NewNameLimit passes spans on to next with at most limit names, OtherName not counted.
@@ -65,14 +62,14 @@ func NewNameLimit(next Sink, limit int) (*NameLimit, error) {
 	if next == nil || limit < 1 {
 		return nil, fmt.Errorf("profiler: a limit of %d names: %w: it needs a sink and at least 1", limit, events.ErrInvalid)
 	}
-	return &NameLimit{next: next, limit: limit, known: map[string]bool{}}, nil
+	return &NameLimit{next: next, known: labels.NewSet(limit)}, nil
 }
 
 // Spans implements Sink.
 func (l *NameLimit) Spans(batch []Span) error {
 	bounded := make([]Span, len(batch))
 	for i, s := range batch {
-		name := l.bound(s.Name)
+		name := l.known.Bound(s.Name)
 		if name != s.Name {
 			l.other.Add(1)
 		}
@@ -86,27 +83,14 @@ func (l *NameLimit) Spans(batch []Span) error {
 // Renamed is how many spans were called OtherName.
 func (l *NameLimit) Renamed() uint64 { return l.other.Load() }
 
-func (l *NameLimit) bound(name string) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case l.known[name]:
-		return name
-	case len(l.known) < l.limit:
-		l.known[name] = true
-		return name
-	}
-	return OtherName
-}
-
 func (l *NameLimit) boundAll(names []string) []string {
 	for i, name := range names {
-		if l.bound(name) == name {
+		if l.known.Bound(name) == name {
 			continue
 		}
 		own := append([]string(nil), names[:i]...) // the span's list is shared
 		for _, name := range names[i:] {
-			own = append(own, l.bound(name))
+			own = append(own, l.known.Bound(name))
 		}
 		return own
 	}

@@ -133,16 +133,16 @@ func TestHammerSinksComeAndGo(t *testing.T) {
 	stop := make(chan struct{})
 	release := make(chan struct{})
 	var windows, sinks sync.WaitGroup
+	var attached, delivered, calls atomic.Uint64
 	for i := range 4 {
 		windows.Go(func() {
 			tr := r.track(t, fmt.Sprint("w", i))
-			for range count(3000, 30_000) {
+			for i := 0; i < count(3000, 30_000) || calls.Load() == 0; i++ {
 				tr.Stop(tr.Start())
 				runtime.Gosched()
 			}
 		})
 	}
-	var attached, delivered, calls atomic.Uint64
 	for i := range 4 {
 		sinks.Go(func() {
 			random := rand.New(rand.NewPCG(1, uint64(i)))

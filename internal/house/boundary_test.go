@@ -218,8 +218,9 @@ func TestProgramWithAVendorNeedsGlibcAndSaysSo(t *testing.T) {
 // A wall clock is set by people and time daemons, and what is measured with it jumps.
 // LMCache/LMCache#3103
 func TestNothingIsMeasuredWithTheWallClock(t *testing.T) {
+	date := "profiler/gpupprof/encode.go" // a profile has a field for its date
 	for _, s := range sources(t, root(t)) {
-		if s.test || !slices.ContainsFunc([]string{"events", "fence", "profiler"}, func(dir string) bool { return s.dir == dir || strings.HasPrefix(s.dir, dir+"/") }) {
+		if s.name == date || s.test || !slices.ContainsFunc([]string{"events", "fence", "profiler"}, func(dir string) bool { return s.dir == dir || strings.HasPrefix(s.dir, dir+"/") }) {
 			continue
 		}
 		ast.Inspect(s.syntax, func(n ast.Node) bool {

@@ -3,6 +3,8 @@ package house_test
 import (
 	"go/ast"
 	"go/token"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,17 +25,23 @@ var rooms = map[string][]string{
 	"events/hip":                {"events", "events/internal"},
 	"events/opencl":             {"events", "events/internal"},
 	"fence":                     {"events", "internal/alarm", "internal/slab"},
-	"profiler":                  {"events"},
+	"profiler":                  {"events", "internal/labels"},
+	"profiler/gpupprof":         {"internal/labels", "profiler"},
+	"profiler/timeline":         {"events", "profiler"},
 	"bench":                     {"events"},
+	"contrib/otel":              {"events", "internal/labels", "profiler"},
+	"contrib/prometheus":        {"events", "internal/labels", "profiler"},
 	"cmd":                       {"bench", "profiler", "fence", "events", "events/mock", "events/cuda", "events/hip", "events/opencl"},
 	"examples":                  {"bench", "profiler", "fence", "events", "events/mock", "events/cuda", "events/hip", "events/opencl"},
 	"internal/alone":            {},
 	"internal/crowd":            {"events", "fence"},
 	"internal/gputest":          {"events", "events/cuda", "events/opencl"},
 	"internal/house":            {},
+	"internal/labels":           {"events"},
 	"internal/testcount":        {},
 	"internal/alarm":            {},
 	"internal/slab":             {},
+	"internal/schematest":       {},
 }
 
 // roomOf is the longest key of rooms that the folder lies in.
@@ -202,4 +210,61 @@ func TestDirectRequirementsStayFew(t *testing.T) {
 		}
 	}
 	require.Subset(t, allowed, direct, "anything heavy belongs in a nested module")
+}
+
+// Whoever uses events or profiler alone gets nothing of the bridges: neither in what is
+// built, nor in go.mod and go.sum, where each of their modules would be one more to review.
+func TestRootModuleHoldsNothingOfTheBridges(t *testing.T) {
+	top := root(t)
+	bridged := []string{"go.opentelemetry.io/", "github.com/prometheus/"}
+	for _, file := range []string{"go.mod", "go.sum"} {
+		for _, name := range bridged {
+			require.NotContains(t, read(t, top, file), name, file)
+		}
+	}
+	for _, s := range sources(t, top) {
+		if strings.HasPrefix(s.dir, "contrib/") {
+			continue
+		}
+		for _, imported := range s.imports {
+			for _, name := range bridged {
+				if strings.HasPrefix(imported, name) {
+					t.Errorf("%s imports %s: a bridge is a nested module under contrib", s.name, imported)
+				}
+			}
+		}
+	}
+}
+
+// A nested module is named after its folder and built with the root module beside it,
+// whose own module of the same name may not have been published yet. Neither one brings
+// the other's dependencies, and the collector is for tests alone.
+func TestNestedModulesStandOnTheRootAlone(t *testing.T) {
+	top := root(t)
+	module := goMod(t, top).Module.Path
+	heavy := map[string]string{
+		"contrib/otel":                        "go.opentelemetry.io/otel",
+		"contrib/otel/internal/collectortest": "go.opentelemetry.io/",
+		"contrib/prometheus":                  "github.com/prometheus/",
+	}
+	all := nested(t, top)
+	require.Len(t, all, len(heavy))
+	for _, dir := range all {
+		m := goMod(t, filepath.Join(top, dir))
+		require.Equal(t, module+"/"+dir, m.Module.Path)
+		replaced := map[string]string{}
+		for _, r := range m.Replace {
+			replaced[r.Old.Path] = path.Join(dir, r.New.Path)
+		}
+		require.Equal(t, ".", replaced[module], dir)
+		for _, r := range m.Require {
+			switch {
+			case strings.HasPrefix(r.Path, module+"/"):
+				require.Equal(t, strings.TrimPrefix(r.Path, module+"/"), replaced[r.Path], dir)
+			case strings.HasPrefix(r.Path, "go.opentelemetry.io/") || strings.HasPrefix(r.Path, "github.com/prometheus/"):
+				require.True(t, strings.HasPrefix(r.Path, heavy[dir]) || r.Indirect, "%s requires %s", dir, r.Path)
+			}
+			require.False(t, strings.Contains(r.Path, "/collector") && dir != "contrib/otel/internal/collectortest", "%s requires %s", dir, r.Path)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package house_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -28,4 +29,33 @@ func TestCodeInReadmeBuilds(t *testing.T) {
 	}
 	code.WriteString("func main() { _ = mock.NewDevice; _ = cuda.Open }\n")
 	buildProgram(t, top, code.String())
+}
+
+// So is what the nested modules show, where all that it imports is at hand.
+func TestCodeInReadmesOfBridgesBuilds(t *testing.T) {
+	top := root(t)
+	module := goMod(t, top).Module.Path
+	for _, bridge := range []struct {
+		dir, in string
+		imports []string
+		params  string
+	}{
+		{"contrib/otel", "contrib/otel/internal/collectortest", []string{
+			"context", "errors", "go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp", "go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp",
+			"go.opentelemetry.io/otel/sdk/metric", "go.opentelemetry.io/otel/sdk/resource", "go.opentelemetry.io/otel/sdk/trace",
+		}, "ctx context.Context, stream mock.Stream, enqueue func(), serve func(func(context.Context)), "},
+		{"contrib/prometheus", "contrib/prometheus", []string{
+			"net/http", "github.com/prometheus/client_golang/prometheus", "github.com/prometheus/client_golang/prometheus/promhttp",
+		}, ""},
+	} {
+		blocks := regexp.MustCompile("(?ms)^```go\n(.*?)^```").FindAllStringSubmatch(read(t, top, bridge.dir+"/README.md"), -1)
+		require.Len(t, blocks, 1)
+		var code strings.Builder
+		code.WriteString("package main\n")
+		for _, name := range append(bridge.imports, module+"/"+bridge.dir, module+"/events/mock", module+"/profiler") {
+			fmt.Fprintf(&code, "import %q\n", name)
+		}
+		fmt.Fprintf(&code, "func block(%sdev *mock.Device) error {\n%s\nreturn err\n}\nfunc main() {}\n", bridge.params, blocks[0][1])
+		buildProgram(t, filepath.Join(top, bridge.in), code.String())
+	}
 }

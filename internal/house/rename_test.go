@@ -49,6 +49,13 @@ func TestRenamedModuleBuilds(t *testing.T) {
 	// folder differs each time.
 	command(t, dir, "go", "build", "-trimpath", "./...")
 	command(t, dir, "go", "vet", "-trimpath", "./...")
+	for _, name := range nested(t, dir) {
+		require.Equal(t, moved+"/"+name, goMod(t, filepath.Join(dir, name)).Module.Path)
+		command(t, filepath.Join(dir, name), "go", "list", "-test", "-deps", "./...") // nothing is missing
+		if !strings.Contains(name, "/internal/") {
+			command(t, filepath.Join(dir, name), "go", "vet", "-trimpath", "./...")
+		}
+	}
 	code, printed = script(t, dir, "rename-module", moved)
 	require.Equal(t, 0, code, "a second time is no mistake: %s", printed)
 }

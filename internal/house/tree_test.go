@@ -107,19 +107,33 @@ type source struct {
 
 var fileSet = token.NewFileSet()
 
-// sources parses every Go file of the root module.
+// nested are the folders of the modules under contrib. The rules for rooms, documents and
+// imports hold for them, too. tools has no code.
+func nested(t *testing.T, root string) []string {
+	t.Helper()
+	var list []string
+	for _, file := range files(t, root) {
+		if path.Base(file) == "go.mod" && strings.HasPrefix(file, "contrib/") {
+			list = append(list, path.Dir(file))
+		}
+	}
+	require.NotEmpty(t, list)
+	return list
+}
+
+// sources parses every Go file of the root module and of those under contrib.
 func sources(t *testing.T, root string) []source {
 	t.Helper()
-	nested := map[string]bool{}
+	others := map[string]bool{}
 	all := files(t, root)
 	for _, file := range all {
-		if path.Base(file) == "go.mod" && file != "go.mod" {
-			nested[path.Dir(file)] = true
+		if path.Base(file) == "go.mod" && file != "go.mod" && !strings.HasPrefix(file, "contrib/") {
+			others[path.Dir(file)] = true
 		}
 	}
 	var list []source
 	for _, file := range all {
-		if !strings.HasSuffix(file, ".go") || strings.Contains(file, "testdata/") || inside(nested, file) {
+		if !strings.HasSuffix(file, ".go") || strings.Contains(file, "testdata/") || inside(others, file) {
 			continue
 		}
 		syntax, err := parser.ParseFile(fileSet, filepath.Join(root, file), nil, parser.ParseComments)
@@ -160,6 +174,9 @@ type modFile struct {
 	Require []struct {
 		Path     string
 		Indirect bool
+	}
+	Replace []struct {
+		Old, New struct{ Path string }
 	}
 }
 

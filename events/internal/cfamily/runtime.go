@@ -30,6 +30,10 @@ type Info struct {
 	DriverVersion      int               `json:"driver_version"`
 	DriverVersionText  string            `json:"driver_version_text"`
 	Devices            []events.Identity `json:"devices"`
+	// Origin says in a few words how the library was found, and Skipped what was tried
+	// before it and why that was refused.
+	Origin  string             `json:"origin,omitempty"`
+	Skipped []events.Candidate `json:"skipped,omitempty"`
 }
 
 // errNotOpened answers for a Runtime that is not Open's.
@@ -117,6 +121,8 @@ func (r *Runtime[V]) Info() Info {
 		RuntimeVersionText: l.versionText(l.version.runtime),
 		DriverVersion:      l.version.driver,
 		DriverVersionText:  l.versionText(l.version.driver),
+		Origin:             l.runtime.Origin(),
+		Skipped:            slices.Clone(l.runtime.Skipped()),
 	}
 	if l.driver != nil {
 		info.Driver = l.driver.Path()

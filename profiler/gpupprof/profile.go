@@ -1,0 +1,230 @@
+package gpupprof
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"example.com/devevents/internal/labels"
+	"example.com/devevents/profiler"
+)
+
+const (
+	// maxSamples bounds the distinct samples of a profile. What comes beyond is counted
+	// under profiler.OtherName.
+	maxSamples = 1 << 16
+	// maxOpen bounds the windows of which nested time is known and which are not finished.
+	maxOpen = 1 << 14
+	framed  = "gpu:"
+)
+
+// Profile collects spans; it is a profiler.Sink. Make it with New. It is safe for concurrent
+// use.
+type Profile struct {
+	began time.Time
+
+	mu      sync.Mutex
+	samples map[string]*sample
+	nested  map[window]time.Duration // time of finished windows in one that is not
+	key     []byte
+}
+
+// window is one of any profiler.
+type window struct {
+	device *profiler.Device
+	id     uint64
+}
+
+// sample is what has one stack and one set of labels.
+type sample struct {
+	calls   []uintptr
+	windows []string // outermost first
+	labels  []label
+	count   int64
+	time    time.Duration
+}
+
+type label struct{ key, value string }
+
+// New makes an empty profile, which covers the time from now on.
+func New() *Profile {
+	return &Profile{began: time.Now(), samples: map[string]*sample{}, nested: map[window]time.Duration{}}
+}
+
+// Spans implements profiler.Sink. It keeps nothing of the batch but the stacks and names.
+func (p *Profile) Spans(batch []profiler.Span) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range batch {
+		p.add(&batch[i])
+	}
+	return nil
+}
+
+// add counts a span. The lock is held.
+func (p *Profile) add(s *profiler.Span) {
+	own := s.Duration
+	if id := (window{s.Device, s.ID}); len(p.nested) > 0 {
+		own = max(0, own-p.nested[id])
+		delete(p.nested, id)
+	}
+	if s.Parent != 0 && (profiler.Span{ID: s.Parent}).Stream() == s.Stream() {
+		if len(p.nested) >= maxOpen {
+			clear(p.nested) // windows that never finish: abandoned, failed
+		}
+		p.nested[window{s.Device, s.Parent}] += s.Duration
+	}
+	at := p.find(s)
+	at.count++
+	at.time += own
+}
+
+// find gives the sample of a span. The lock is held.
+func (p *Profile) find(s *profiler.Span) *sample {
+	own := labelsOf(s.Context)
+	key := p.key[:0]
+	for _, pc := range s.Stack {
+		key = binary.LittleEndian.AppendUint64(key, uint64(pc))
+	}
+	text := func(t string) {
+		key = binary.AppendUvarint(key, uint64(len(t)))
+		key = append(key, t...)
+	}
+	text(s.Name)
+	for _, name := range s.Within {
+		text(name)
+	}
+	for _, l := range own {
+		text(l.key)
+		text(l.value)
+	}
+	key = binary.LittleEndian.AppendUint64(key, s.Stream())
+	if s.Device != nil {
+		text(s.Device.Backend)
+		text(s.Device.UUID)
+		key = binary.AppendVarint(key, int64(s.Device.Ordinal))
+	}
+	p.key = key
+	if at := p.samples[string(key)]; at != nil {
+		return at
+	}
+	if len(p.samples) >= maxSamples {
+		return p.other()
+	}
+	at := &sample{calls: s.Stack, windows: append(slices.Clone(s.Within), s.Name)}
+	at.labels = append(at.labels, label{"window", s.Name}, label{"stream", strconv.FormatUint(s.Stream(), 10)})
+	if s.Device != nil {
+		at.labels = append(at.labels, label{"device", labels.Device(s.Device.Backend, s.Device.Identity)})
+	}
+	at.labels = append(at.labels, own...)
+	p.samples[string(key)] = at
+	return at
+}
+
+// other is the sample of all that there is no room for. The lock is held.
+func (p *Profile) other() *sample {
+	at := p.samples[profiler.OtherName]
+	if at == nil {
+		at = &sample{windows: []string{profiler.OtherName}}
+		p.samples[profiler.OtherName] = at
+	}
+	return at
+}
+
+// labelsOf are the labels that runtime/pprof put into a context.
+func labelsOf(ctx context.Context) (list []label) {
+	if ctx == nil {
+		return nil
+	}
+	pprof.ForLabels(ctx, func(key, value string) bool {
+		list = append(list, label{key, value})
+		return true
+	})
+	return list
+}
+
+// WriteTo writes the profile so far in pprof's format, gzipped. It may be called any number
+// of times, also while spans arrive.
+func (p *Profile) WriteTo(w io.Writer) (int64, error) {
+	out := newEncoder()
+	p.mu.Lock()
+	for _, at := range p.samples {
+		out.sample(at)
+	}
+	p.mu.Unlock()
+	n, err := w.Write(out.finish(p.began, time.Since(p.began)))
+	return int64(n), err
+}
+
+// WriteFile writes the profile to a file, which is replaced as a whole or not at all.
+func (p *Profile) WriteFile(path string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("gpupprof: writing %s: %w", path, err)
+	}
+	defer os.Remove(f.Name())
+	_, err = p.WriteTo(f)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Chmod(f.Name(), 0o644)
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("gpupprof: writing %s: %w", path, err)
+	}
+	return nil
+}
+
+// frame is one call of a stack.
+type frame struct {
+	function, file string
+	line, began    int
+}
+
+// framesOf resolves a sample's stack, innermost first. The profiler's own calls between a
+// window and the code that opened it are left out.
+func framesOf(at *sample) (list []frame) {
+	for _, name := range slices.Backward(at.windows) {
+		list = append(list, frame{function: framed + name})
+	}
+	if len(at.calls) == 0 {
+		return list
+	}
+	frames := runtime.CallersFrames(at.calls)
+	for {
+		f, more := frames.Next()
+		if f.Function != "" && f.Function != "runtime.goexit" && !strings.HasPrefix(f.Function, ofProfiler()) {
+			list = append(list, frame{f.Function, f.File, f.Line, startOf(f)})
+		}
+		if !more {
+			return list
+		}
+	}
+}
+
+// ofProfiler begins the names of the profiler's own functions.
+var ofProfiler = sync.OnceValue(func() string { return reflect.TypeFor[profiler.Span]().PkgPath() + "." })
+
+// startOf is the line at which a function begins, 0 if not known.
+func startOf(f runtime.Frame) int {
+	if f.Func == nil {
+		return 0
+	}
+	_, line := f.Func.FileLine(f.Func.Entry())
+	return line
+}

@@ -80,8 +80,6 @@ func (c *caseRun) verdict(k cachePlan, chunk int64) string {
 	why := k.why
 	switch {
 	case why != "":
-	case c.set.profile > 0:
-		why = "a profile is no measurement"
 	case c.set.work.Bytes <= 0:
 		why = "the case declares no Bytes to hold against memory's rate"
 	case c.runner.overtime() || c.spent() >= c.set.wall:
@@ -169,7 +167,7 @@ func durations(samples []RawSample) []float64 {
 
 // hotBatches measures the case in batches, where that was asked for.
 func (c *caseRun) hotBatches() {
-	if c.set.hot <= 0 || c.set.profile > 0 {
+	if c.set.hot <= 0 {
 		return
 	}
 	median := medianOf(c.perOp)

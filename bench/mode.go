@@ -13,7 +13,7 @@ import (
 // ColdCheck is what was measured to see whether cold is cold. Times are medians of one
 // sample each.
 type ColdCheck struct {
-	Verified bool    `json:"verified"`
+	Verified bool    `json:"verified"`    // nothing speaks against cold
 	Cold     float64 `json:"cold_ns"`     // of the case's samples
 	Hot      float64 `json:"hot_ns"`      // with nothing done about the cache, on the same buffers each time
 	Thorough float64 `json:"thorough_ns"` // behind a fill of twice the size

@@ -215,7 +215,7 @@ func (c *caseRun) captured(n int, chunk int64) (replay, []Done, error) {
 // graphs takes the samples from a graph, where that was asked for. False: they are to be
 // taken on the stream.
 func (c *caseRun) graphs(chunk int64) bool {
-	if !c.set.graph || c.st == nil || c.set.profile > 0 {
+	if !c.set.graph || c.st == nil {
 		return false
 	}
 	var (

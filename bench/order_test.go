@@ -13,6 +13,7 @@ import (
 
 	"example.com/devevents/events"
 	"example.com/devevents/events/mock"
+	"example.com/devevents/internal/schematest"
 )
 
 // ordered runs five cases at two points each, and gives the names in the order in which
@@ -38,7 +39,7 @@ func ordered(t *testing.T, args ...string) (ran []string, report Report, table s
 	code, text, errOut := command(t, define, append(args, "-format", "json")...)
 	require.Zero(t, code, errOut)
 	require.NoError(t, json.Unmarshal([]byte(text), &report))
-	require.Empty(t, valid(t, loadSchema(t), []byte(text)))
+	require.Empty(t, schematest.Load(t, benchSchema).Check(t, []byte(text)))
 	var b strings.Builder
 	require.NoError(t, report.WriteTable(&b))
 	return ran, report, b.String()

@@ -10,6 +10,7 @@ import (
 
 	"example.com/devevents/events"
 	"example.com/devevents/events/mock"
+	"example.com/devevents/internal/schematest"
 )
 
 // A profiler's run was cold, of a number of calls that nobody had asked for, and its
@@ -50,7 +51,7 @@ func TestProfileRunsExactlySoManyMarkedIterations(t *testing.T) {
 		require.True(t, stopped)
 		var text bytes.Buffer
 		require.NoError(t, b.runner.Report().WriteJSON(&text))
-		require.Empty(t, valid(t, loadSchema(t), text.Bytes()))
+		require.Empty(t, schematest.Load(t, benchSchema).Check(t, text.Bytes()))
 		text.Reset()
 		require.NoError(t, b.runner.Report().WriteTable(&text))
 		require.Contains(t, text.String(), "profiled")

@@ -12,6 +12,7 @@ import (
 
 	"example.com/devevents/events"
 	"example.com/devevents/events/mock"
+	"example.com/devevents/internal/schematest"
 )
 
 // hundred is a case of a hundred samples of 2 ms, which lasts some readings of telemetry.
@@ -23,7 +24,7 @@ func (b *bed) watched(opts ...Option) *Result {
 	r := b.bench(b.work(2*time.Millisecond), append(hundred[:len(hundred):len(hundred)], opts...)...)
 	var text bytes.Buffer
 	require.NoError(b, b.runner.Report().WriteJSON(&text))
-	require.Empty(b, valid(b.T, loadSchema(b.T), text.Bytes()))
+	require.Empty(b, schematest.Load(b.T, benchSchema).Check(b.T, text.Bytes()))
 	return r
 }
 

@@ -55,7 +55,6 @@
 //     samples are in the JSON in the order in which they were taken.
 //   - A rate above 105 % of a declared peak is flagged, and so is work that goes on
 //     after the window's end, on backends that can wait for a whole device.
-//
 //   - The device's clocks, what held them back, its temperature and energy are read over
 //     exactly the window of the samples and in none of them (events.Telemetry). Samples
 //     of a throttled device are tagged, and taken again if asked for.

@@ -53,6 +53,9 @@
 //   - The median comes first, with an interval that assumes no distribution. Outliers
 //     are counted and kept; drift, two modes and correlated neighbours are noted. Raw
 //     samples are in the JSON in the order in which they were taken.
+//   - A row is called cold only after a check: hot samples are faster, a larger fill makes
+//     none slower, and the bytes fit memory's rate. Cold, rotating, hot and graph rows are
+//     never set beside each other.
 //   - A rate above 105 % of a declared peak is flagged, and so is work that goes on
 //     after the window's end, on backends that can wait for a whole device.
 //   - The device's clocks, what held them back, its temperature and energy are read over

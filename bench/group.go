@@ -10,7 +10,8 @@ import (
 // Iters is what a function is asked to do in one sample.
 type Iters struct {
 	N     int64 // how many operations
-	Index int   // number of the sample in its stage, from 0: for buffers used in turn
+	Index int   // number of the sample in its stage, from 0
+	First int64 // number of its first operation in the case, from 0: for buffers used in turn, see Rotate
 }
 
 // Done is what a function says that it did in one sample.
@@ -223,6 +224,7 @@ func (g *GroupOf[C]) job(c caseOf[C], point []AxisValue) *job {
 		return func() error { return fn(ctx) }
 	}
 	j.before, j.after, j.verify = hook(g.before), hook(g.after), hook(g.verify)
+	j.perSample = g.each != nil || g.before != nil || g.after != nil
 	j.call = func(it Iters) (Done, error) { return c.fn(ctx, it) }
 	for _, p := range g.passes {
 		j.passes = append(j.passes, jobPass{p.name, func() ([]Metric, error) { return p.fn(ctx) }})
@@ -241,6 +243,7 @@ type job struct {
 	before, after, verify   func() error // nil where there is none
 	call                    func(Iters) (Done, error)
 	passes                  []jobPass
+	perSample               bool // there is something to do round each sample
 }
 
 type jobPass struct {

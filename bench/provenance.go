@@ -104,7 +104,7 @@ func (d *DeviceEvents[E, S]) identity() (Device, bool) {
 		id := i.Identity()
 		dev.Kind, dev.Name, dev.UUID, dev.PCIBusID = string(id.Kind), id.Name, id.UUID, id.PCIBusID
 	}
-	if v, ok := events.Ability[Versioned](d.api); ok {
+	if v, ok := events.Ability[events.Versioned](d.api); ok {
 		dev.Driver, dev.Runtime = v.Versions()
 	}
 	return dev, true

@@ -49,6 +49,9 @@ func (r *Report) Mismatch(other *Report) []string {
 // instrument is what a case was measured with, in words.
 func (r *Result) instrument() string {
 	s := r.Label + ", gate " + r.Gate + ", cold " + r.Cold
+	if kind := r.modeKind(); kind != "" {
+		s += ", mode " + kind
+	}
 	if r.Fixed {
 		s += ", chunk " + strconv.FormatInt(r.Chunk, 10)
 	}
@@ -82,8 +85,12 @@ type Result struct {
 	OnDevice    bool        `json:"on_device"` // durations are the device's
 	Calibration Calibration `json:"calibration"`
 	Streams     int         `json:"streams,omitempty"`
-	Gate        string      `json:"gate,omitempty"` // "held", or why not
-	Cold        string      `json:"cold,omitempty"`
+	Gate        string      `json:"gate,omitempty"`     // "held", or why not
+	Cold        string      `json:"cold,omitempty"`     // what was done about the cache
+	Mode        string      `json:"mode,omitempty"`     // "hot", "cold (verified)", "graph, rotating (not cold)"; of a device's rows
+	ModeWhy     string      `json:"mode_why,omitempty"` // why it is not called cold, or not verified
+	Check       *ColdCheck  `json:"cold_check,omitempty"`
+	Hot         *Hot        `json:"hot,omitempty"`      // the same case in batches, where AlsoHot asks for them
 	Profile     bool        `json:"profile,omitempty"`  // iterations for a profiler, not a measurement
 	Position    int         `json:"position,omitempty"` // from 1, where cases were shuffled
 

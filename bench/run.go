@@ -41,6 +41,9 @@ type caseRun struct {
 	dead    error // ends the case
 	exposed bool
 	notes   notes
+	ops     int64  // done so far, for Iters.First
+	pinned  bool   // the same buffers each time
+	graph   int    // iterations of the graph that samples come from, 0 without one
 	watch   *watch // nil where the device's state is not read
 }
 
@@ -135,9 +138,12 @@ func (c *caseRun) measure() {
 		if c.dead == nil {
 			runtime.GC()
 			c.startWatch()
-			c.loop(chunk)
+			if !c.graphs(chunk) {
+				c.loop(chunk)
+			}
 			c.endWatch()
 			c.lastLook()
+			c.judge(chunk)
 		}
 	}
 	c.stage(stageFirst)
@@ -384,19 +390,27 @@ func (c *caseRun) lastLook() {
 
 // keep stores a sample.
 func (c *caseRun) keep(s Sample) {
-	raw := RawSample{
-		Duration: s.Duration, Iterations: s.Iterations, Chunks: s.Chunks,
-		Enqueue: s.Enqueue, Complete: s.Complete, Leaked: s.Leaked.String(), Escaped: s.Escaped.String(),
-	}
 	c.res.OnDevice = c.res.OnDevice || s.OnDevice
 	c.metrics.add(len(c.samples), s.Metrics)
-	c.samples = append(c.samples, raw)
+	c.samples = append(c.samples, rawOf(s))
 	c.perOp = append(c.perOp, float64(s.Duration)/float64(s.Iterations))
 	c.sum += s.Duration
 }
 
+// rawOf is a sample as reports keep it.
+func rawOf(s Sample) RawSample {
+	return RawSample{
+		Duration: s.Duration, Iterations: s.Iterations, Chunks: s.Chunks,
+		Enqueue: s.Enqueue, Complete: s.Complete, Leaked: s.Leaked.String(), Escaped: s.Escaped.String(),
+	}
+}
+
 // one takes one sample with all that is round it.
 func (c *caseRun) one(it Iters) (s Sample, err error) {
+	if !c.pinned {
+		it.First = c.ops
+		c.ops += it.N
+	}
 	if err := guard(c.openSample); err != nil {
 		return s, fmt.Errorf("making the context of the sample: %w", err)
 	}
@@ -545,6 +559,9 @@ func (c *caseRun) diagnose() {
 func (c *caseRun) facts() {
 	f := c.st.facts()
 	c.res.Gate, c.res.Cold, c.res.Streams = f.gate, f.cold, f.streams
+	if c.graph > 0 {
+		c.res.Gate = fmt.Sprintf("not needed: launched as graphs of %d", c.graph)
+	}
 	if f.clamped > 0 {
 		c.notes.add(fmt.Sprintf("%d readings of the device were negative and count as 0", f.clamped))
 	}

@@ -79,6 +79,9 @@ func caseCells(r *Result) []string {
 	if r.Status == Skipped {
 		return []string{name, "skipped: " + r.Skip}
 	}
+	if r.Mode != "" {
+		name += " [" + r.Mode + "]"
+	}
 	if r.Profile && r.Status == OK {
 		return []string{name, "profiled", "", "", "", "", strconv.Itoa(len(r.Samples)), r.Stop}
 	}
@@ -155,6 +158,7 @@ func detailRows(r *Result) [][]string {
 	if r.Gate != "" && r.Latency != nil {
 		rows = append(rows, []string{"gate", r.Gate + "; cold: " + r.Cold + "; escaped work: " + escapeText(r.Escape)})
 	}
+	rows = append(rows, r.modeRows()...)
 	if c := r.CoolDown; c != nil {
 		rows = append(rows, []string{"cool-down", fmt.Sprintf("%v, ended by %s", round(c.Took), c.Why)})
 	}

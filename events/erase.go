@@ -66,6 +66,7 @@ func Erase[E any, S comparable](api EventApi[E, S]) AnyApi {
 	x.gate, _ = Ability[Gate[S]](api)
 	x.scratch, _ = Ability[Scratch[S]](api)
 	x.graphs, _ = Ability[Graphs[E, S]](api)
+	x.measuring = measuringOf[S](api)
 	x.profiler, _ = Ability[ProfilerControl](api)
 	return x
 }
@@ -100,6 +101,7 @@ type erased[E any, S comparable] struct {
 	gate     Gate[S]
 	scratch  Scratch[S]
 	graphs   Graphs[E, S]
+	measuring[S]
 	profiler ProfilerControl
 }
 
@@ -134,6 +136,14 @@ func (x *erased[E, S]) Offers(ability any) bool {
 		return x.scratch != nil
 	case *Graphs[AnyEvent, AnyStream]:
 		return x.graphs != nil
+	case *Cache:
+		return x.cache != nil
+	case *DeviceSynchronizer:
+		return x.syncer != nil
+	case *Versioned:
+		return x.version != nil
+	case *EmptyKernel[AnyStream]:
+		return x.empty != nil
 	case *ProfilerControl:
 		return x.profiler != nil
 	case *Telemetry:

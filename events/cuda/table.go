@@ -45,7 +45,10 @@ func runtimeTable() *cfamily.Table {
 		SpinProgram: spinProgram,
 		SpinKernel:  "devevents_spin",
 		AskKernel:   "devevents_ask",
-		Telemetry:   telemetry,
+		EmptyKernel: "devevents_empty",
+
+		CacheAttribute: 38, // CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
+		Telemetry:      telemetry,
 
 		BlockingUntimed: blockingSync | disableTiming,
 
@@ -88,6 +91,9 @@ func runtimeTable() *cfamily.Table {
 			cfamily.OpPrimaryRetain:  drv("cuDevicePrimaryCtxRetain"),
 			cfamily.OpPrimaryRelease: drv("cuDevicePrimaryCtxRelease_v2"),
 			cfamily.OpPrimaryState:   drv("cuDevicePrimaryCtxGetState"),
+			cfamily.OpAttribute:      drv("cuDeviceGetAttribute"),
+			cfamily.OpContextSync:    drv("cuCtxSynchronize"),
+			cfamily.OpResetLines:     drv("cuCtxResetPersistingL2Cache"),
 			cfamily.OpMalloc:         drv("cuMemAlloc_v2"),
 			cfamily.OpFree:           drv("cuMemFree_v2"),
 			cfamily.OpMemset:         drv("cuMemsetD8Async"),
@@ -204,6 +210,10 @@ again:
 	setp.lt.u64 %p, %r5, %r1;
 	@%p bra again;
 	st.volatile.global.v2.u64 [%r2], {%r3, %r4};
+	ret;
+}
+.visible .entry devevents_empty()
+{
 	ret;
 }
 .visible .entry devevents_ask(.param .u64 flag, .param .u64 out)

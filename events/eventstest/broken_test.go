@@ -52,7 +52,7 @@ func untilEnd(t testing.TB) <-chan struct{} {
 }
 
 func breakers() []breaker {
-	return []breaker{
+	return append([]breaker{
 		{name: "nothing to wait for", rule: "work", opts: []mock.Option{mock.Without(mock.FeatureGate, mock.FeatureScratch)}},
 		{name: "name not fit for a file", rule: "backend-name", flaw: func(d *mock.Device, _ testing.TB) flaws {
 			return flaws{backend: func() string { return "Mock/" + d.Identity().PCIBusID }}
@@ -742,7 +742,7 @@ func breakers() []breaker {
 				return err
 			}}
 		}},
-	}
+	}, measuringBreakers()...)
 }
 
 // outsideCapture answers an external record outside a capture with err, and does

@@ -90,6 +90,11 @@ func rules[E any, S comparable]() []rule[E, S] {
 		{Rule{"spin-bounds", "A spin that is not above 0 and at most 10 s must be ErrInvalid"}, spinBounds[E, S]},
 		{Rule{"scratch-memory", "Device memory must take fills and copies of its own size, and refuse larger ones with ErrInvalid"}, scratchMemory[E, S]},
 
+		{Rule{"cache-size", "CacheBytes must be above 0, always the same, and need no work of the device: also while a gate holds a stream"}, cacheSize[E, S]},
+		{Rule{"synchronize-device", "DeviceSynchronize must not return before everything queued on any stream of the device is done"}, synchronizeDevice[E, S]},
+		{Rule{"versions-stable", "Versions must always be the same"}, versionsStable[E, S]},
+		{Rule{"empty-kernel", "LaunchEmpty must return at once, and what it queues must take no longer than Overhead"}, emptyKernel[E, S]},
+
 		{Rule{"capture-seen", "StreamCapturing must be true for a stream that is being captured, and for no other"}, captureSeen[E, S]},
 		{Rule{"capture-survives", "A graph capture must survive every call on events and streams that have no part in it"}, captureSurvives[E, S]},
 		{Rule{"capture-broken", "What breaks a capture must say ErrCapturing, so must its end, and the stream must be usable afterwards"}, captureBroken[E, S]},

@@ -217,6 +217,12 @@ func (d Device[V]) Offers(ability any) bool {
 		return l.scratchable()
 	case *events.Graphs[Event[V], Stream[V]]:
 		return l.graphable()
+	case *events.Cache:
+		return l.cached()
+	case *events.DeviceSynchronizer:
+		return l.synchronizable()
+	case *events.EmptyKernel[Stream[V]]:
+		return l.launchable()
 	case *events.ProfilerControl:
 		return l.profilable()
 	case *events.Telemetry:

@@ -50,6 +50,9 @@ const (
 	OpPrimaryRetain  // (context*, int32 device)
 	OpPrimaryRelease // (int32 device)
 	OpPrimaryState   // (int32 device, uint32* flags, int32* active)
+	OpAttribute      // (int32*, int32 attribute, int32 device)
+	OpContextSync    // ()
+	OpResetLines     // (), of the cache of the current context's device
 
 	OpMalloc         // (address*, size)
 	OpFree           // (address)
@@ -127,6 +130,12 @@ type Table struct {
 	// is not 0, a second at most, and writes the timer to the second; empty where there
 	// is none.
 	AskKernel string
+	// EmptyKernel of the same program does nothing with no parameters; empty where there is
+	// none.
+	EmptyKernel string
+	// CacheAttribute is the number under which OpAttribute gives the bytes of the
+	// last-level cache; 0 where there is none.
+	CacheAttribute int32
 
 	// Telemetry finds what reads a device's state, which may load another library; nil
 	// where nothing here does. The error says why there is none.

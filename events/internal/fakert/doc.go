@@ -98,6 +98,7 @@
 //	elapsed_untouched     elapsed succeeds and writes nothing
 //	fast_clock            records on idle streams count 1280 ns instead of reading a
 //	                      clock
+//	cache_bytes           62914560
 //	manual_clock          device time stands still until told
 //	now_ns, advance_ns    device time; setting either makes the clock manual
 //	last_error            of the calling thread
@@ -112,6 +113,7 @@
 //	                      (RecordWithFlags only) and last_wait_flags
 //	invalidated_captures  captures that somebody killed
 //	bad_handles           handles that did not exist
+//	line_resets           resets of the cache's persisting lines
 //	capture_mode, current_device, current_context   of the calling thread; the
 //	                      context as its device's number, -1 for none
 //	ctx_init_<device>     times that a context was opened on it

@@ -1,0 +1,135 @@
+package bench
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/devevents/events"
+	"example.com/devevents/events/mock"
+)
+
+// Graphs were timed as a whole, with a hot cache and with one number
+// (triton-lang/triton#8384, meta-pytorch/tritonbench#519, NVIDIA/TileGym#118,
+// NVIDIA/nvbench#124).
+func TestGraphRowsAgreeWithGatedOnes(t *testing.T) {
+	b := newCached(t, 32*mib)
+	for _, opts := range [][]Option{{Bytes(32 * mib)}, {Cold(ColdNone)}} {
+		gated := b.bench(b.read, opts...)
+		launches := b.dev.CallCount(mock.OpGraphLaunch)
+		graph := b.bench(b.read, append(opts, AsGraph())...)
+		require.Equal(t, OK, graph.Status)
+		require.Equal(t, "graph, "+gated.Mode, graph.Mode)
+		require.Equal(t, "not needed: launched as graphs of 20", graph.Gate)
+		require.InDelta(t, gated.Latency.Median, graph.Latency.Median, 64)
+		require.Equal(t, graph.Latency.N, graph.Leak.Of)
+		require.Zero(t, graph.Leak.Count)
+		require.Greater(t, b.dev.CallCount(mock.OpGraphLaunch), launches)
+		for _, s := range graph.Samples {
+			require.GreaterOrEqual(t, s.Complete, s.Duration)
+		}
+	}
+	require.NoError(t, b.timer.Close())
+	live, _ := b.dev.Live()
+	require.Zero(t, live, "the graphs' events are given back")
+}
+
+// The function is called to be captured, and no more often.
+func TestGraphIsCapturedOnceAndLaunchedInChunks(t *testing.T) {
+	b := newBed(t)
+	calls := 0
+	work := b.work(10 * time.Microsecond)
+	r := b.bench(func(it Iters) error { calls++; return work(it) }, AsGraph(), Samples(200, 200))
+	require.Equal(t, 200, r.Latency.N)
+	require.Equal(t, 1+r.WarmUp.Runs+1+graphIterations, calls, "first call, warm-up, rehearsal, capture")
+	require.EqualValues(t, 1+200/graphIterations, b.dev.CallCount(mock.OpGraphLaunch), "the first launch uploads it")
+	require.InDelta(t, 10_000+1280, r.Latency.Median, 32)
+}
+
+// A capture that cannot be had was an error of the whole run, or went on with half a graph.
+func TestCaptureThatFailsFallsBackToTheStream(t *testing.T) {
+	for name, c := range map[string]struct {
+		why   string
+		opts  []mock.Option
+		wrong func(b *bed, captured bool) error
+	}{
+		"the function waits": {"StreamCaptureUnsupported", nil, func(b *bed, captured bool) error {
+			if captured {
+				return b.dev.StreamSynchronize(b.stream)
+			}
+			return nil
+		}},
+		"the function fails": {"not in a graph", nil, func(_ *bed, captured bool) error {
+			if captured {
+				return Skip("not in a graph")
+			}
+			return nil
+		}},
+		"the function panics": {"panic: not in a graph", nil, func(_ *bed, captured bool) error {
+			if captured {
+				panic("not in a graph")
+			}
+			return nil
+		}},
+		"no graphs": {"the backend has no graphs", []mock.Option{mock.Without(mock.FeatureGraphs)}, func(*bed, bool) error { return nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, c.opts...)
+			work := b.work(10 * time.Microsecond)
+			r := b.bench(func(it Iters) error {
+				captured, err := b.dev.StreamCapturing(b.stream)
+				require.NoError(t, err)
+				if err := work(it); err != nil {
+					return err
+				}
+				return c.wrong(b, captured)
+			}, AsGraph())
+			require.Equal(t, OK, r.Status)
+			require.True(t, hasNote(r, "not measured as a graph but on the stream: "))
+			require.True(t, hasNote(r, c.why), "%v", r.Notes)
+			require.Equal(t, "held", r.Gate)
+			require.Equal(t, "cold (not verified)", r.Mode)
+			require.InDelta(t, 10_000+1280, r.Latency.Median, 32)
+			require.NoError(t, b.timer.Close())
+			live, _ := b.dev.Live()
+			require.Zero(t, live)
+		})
+	}
+}
+
+// A graph of ten calls that use twenty buffers in turn uses the same ten each time
+// (flashinfer-ai/flashinfer#2187, flashinfer-ai/flashinfer#2213).
+func TestGraphGoesRoundTheWholeRing(t *testing.T) {
+	b := newCached(t, mib)
+	r := b.rotated(24, 8*mib, AsGraph())
+	require.Equal(t, "graph, rotating (cold, verified)", r.Mode)
+	require.Equal(t, "not needed: launched as graphs of 24", r.Gate)
+	require.InDelta(t, missNS(8*mib)+eachRead, r.Latency.Median, 64)
+
+	r = b.rotated(257, mib, AsGraph())
+	require.Equal(t, "rotating (cold, verified)", r.Mode)
+	require.True(t, hasNote(r, "does not go round 257 buffers"))
+}
+
+// A graph that the device does not finish ends its case.
+func TestGraphThatHangsEndsTheCase(t *testing.T) {
+	b := newBed(t)
+	b.dev.Script(mock.Fault{Op: mock.OpGraphLaunch, Nth: 3, Hang: true})
+	r := b.bench(b.work(time.Microsecond), AsGraph(), WallBudget(200*time.Millisecond), Samples(500, 500), Precision(1e-9))
+	require.Equal(t, Failed, r.Status)
+	require.Contains(t, r.Stop, "lost")
+	require.ErrorIs(t, b.timer.Close(), events.ErrExpired)
+	b.dev.ReleaseHangs()
+}
+
+// A launch that fails is one failed sample, and the next one counts.
+func TestGraphLaunchThatFailsOnceGoesOn(t *testing.T) {
+	b := newBed(t)
+	b.dev.Script(mock.Fault{Op: mock.OpGraphLaunch, Nth: 3, Code: mock.CodeInvalidValue})
+	r := b.bench(b.work(time.Microsecond), AsGraph(), Samples(100, 100))
+	require.Equal(t, OK, r.Status)
+	require.Equal(t, 1, r.FailedCount)
+	require.Len(t, r.Samples, 99)
+	require.Contains(t, r.Errors[0].Text, "launching the graph")
+}

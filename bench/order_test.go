@@ -108,7 +108,7 @@ func TestListIsInTheOrderOfDefinition(t *testing.T) {
 	_, out, _ := command(t, func(r *Runner) {
 		Group(r, "g", func(g *GroupOf[int]) {
 			for i := range 9 {
-				g.Bench(fmt.Sprint(i), nothing)
+				g.Bench(strconv.Itoa(i), nothing)
 			}
 		})
 	}, "-list", "-shuffle", "1")
@@ -186,14 +186,18 @@ func TestCoolDownWithoutATemperatureSaysSoAndDoesNotWait(t *testing.T) {
 }
 
 func TestCoolDownKeepsTheTimeForAllCases(t *testing.T) {
-	b := newBed(t)
-	b.runner.total = 10 * time.Minute
-	b.runner.clock = func() int64 { return int64(b.sys.Now()) }
-	pauses, results := cooling(t, b, CoolDown(time.Hour))
-	require.Len(t, pauses, 1)
-	require.LessOrEqual(t, pauses[0], 10*time.Minute)
-	require.Equal(t, Skipped, results[1].Status)
-	require.Equal(t, Skipped, results[2].Status)
+	for why, opt := range map[string]Option{"time": CoolDown(time.Hour), "limit": CoolTo(20, time.Hour)} {
+		b := newBed(t)
+		b.runner.total = 10 * time.Minute
+		b.runner.clock = func() int64 { return int64(b.sys.Now()) }
+		pauses, results := cooling(t, b, opt)
+		require.NotEmpty(t, pauses)
+		require.LessOrEqual(t, results[1].CoolDown.Took, 10*time.Minute)
+		require.Equal(t, why, results[1].CoolDown.Why)
+		require.Equal(t, Skipped, results[1].Status)
+		require.Equal(t, Skipped, results[2].Status)
+		require.Nil(t, results[2].CoolDown)
+	}
 }
 
 func TestFlagsOfOrderAreReadAndRefused(t *testing.T) {

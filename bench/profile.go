@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"errors"
 	"fmt"
 
 	"example.com/devevents/events"
@@ -84,7 +83,7 @@ func (c *caseRun) profile(chunk int64) {
 	}()
 	for i := range c.set.profile {
 		if c.runner.overtime() {
-			c.end(errors.New("the time for all cases together is over, after " + fmt.Sprint(i) + " iterations for a profiler"))
+			c.end(fmt.Errorf("the time for all cases together is over, after %d of %d iterations for a profiler", i, c.set.profile))
 			return
 		}
 		s, err := c.one(Iters{N: chunk, Index: i})

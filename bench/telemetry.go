@@ -359,8 +359,8 @@ func (w *watch) report(samples, retried []RawSample) *TelemetryReport {
 }
 
 // knows reports whether some reading has one of the fields.
-func (w *watch) knows(any events.TelemetryFields) bool {
-	return slices.ContainsFunc(w.readings, func(r events.TelemetryReading) bool { return r.Has&any != 0 })
+func (w *watch) knows(fields events.TelemetryFields) bool {
+	return slices.ContainsFunc(w.readings, func(r events.TelemetryReading) bool { return r.Has&fields != 0 })
 }
 
 func (w *watch) clock(field events.TelemetryFields, of func(events.TelemetryReading) int) *ClockRange {

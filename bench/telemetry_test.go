@@ -136,18 +136,36 @@ func TestThrottledSamplesAreTaggedWithTheReasonAndCount(t *testing.T) {
 
 // What comes and goes between two readings is in the counters alone.
 func TestThrottlingBetweenTwoReadingsIsNotMissed(t *testing.T) {
+	for reason, grow := range map[string]func(r *events.TelemetryReading){
+		"power cap":        func(r *events.TelemetryReading) { r.PowerLimited = 3 * time.Millisecond },
+		"software thermal": func(r *events.TelemetryReading) { r.HeatLimited = 3 * time.Millisecond },
+	} {
+		b := newBed(t)
+		b.dev.ScriptTelemetry(func(n int, _ time.Duration, r *events.TelemetryReading) {
+			if n >= 2 {
+				grow(r)
+			}
+		})
+		r := b.watched()
+		require.Equal(t, reason, r.Samples[0].Throttled)
+		require.Empty(t, r.Samples[99].Throttled)
+		require.Equal(t, 3*time.Millisecond, *r.Telemetry.PowerLimited+*r.Telemetry.HeatLimited)
+		require.InDelta(t, 3, row(r, "power_limited").Summary.Median+row(r, "heat_limited").Summary.Median, 1e-9)
+		require.Empty(t, r.Telemetry.Reasons)
+	}
+}
+
+// A device that was held back before the first sample may still have been in it.
+func TestReasonBeforeASampleTagsItToo(t *testing.T) {
 	b := newBed(t)
 	b.dev.ScriptTelemetry(func(n int, _ time.Duration, r *events.TelemetryReading) {
-		if n >= 2 {
-			r.PowerLimited = 3 * time.Millisecond
+		if n == 1 {
+			r.Throttle = events.ThrottlePowerBrake
 		}
 	})
 	r := b.watched()
-	require.Equal(t, "power cap", r.Samples[0].Throttled)
+	require.Equal(t, "power brake", r.Samples[0].Throttled)
 	require.Empty(t, r.Samples[99].Throttled)
-	require.Equal(t, 3*time.Millisecond, *r.Telemetry.PowerLimited)
-	require.InDelta(t, 3, row(r, "power_limited").Summary.Median, 1e-9)
-	require.Empty(t, r.Telemetry.Reasons)
 }
 
 func TestIdleAndChosenClocksAreNoThrottling(t *testing.T) {
@@ -348,8 +366,55 @@ func TestTelemetryIsSeenThroughErase(t *testing.T) {
 // A case measured again without a hold has one window, which is of the samples that count.
 func TestWindowBeginsAnewWithTheSamples(t *testing.T) {
 	b := newBed(t)
-	r := b.bench(func(Iters) error { return b.dev.StreamSynchronize(b.stream) }, Samples(20, 20), Watchdog(time.Millisecond))
+	b.dev.ScriptTelemetry(func(n int, _ time.Duration, r *events.TelemetryReading) {
+		if n == 1 {
+			r.Throttle = events.ThrottlePowerCap
+		}
+	})
+	waits := false
+	r := b.bench(func(it Iters) error {
+		// The fiftieth timed sample is the first to wait for the device.
+		if waits = waits || it.Index >= 50 && b.dev.CallCount(mock.OpTelemetryRead) > 0; waits {
+			return b.dev.StreamSynchronize(b.stream)
+		}
+		return nil
+	}, Samples(100, 100), Precision(1e-12), Watchdog(time.Millisecond))
 	require.Equal(t, OK, r.Status)
 	require.Contains(t, r.Gate, "launch-exposed")
-	require.Equal(t, len(r.Samples), r.Telemetry.Throttled.Of)
+	require.Len(t, r.Samples, 100)
+	require.Equal(t, &Share{0, 100}, r.Telemetry.Throttled, "what held the device back was before these")
+}
+
+// The window of a case that ends early is that of the samples it has.
+func TestWindowEndsWithTheLastSampleHoweverTheCaseEnds(t *testing.T) {
+	b := newBed(t)
+	b.dev.ScriptTelemetry(func(n int, _ time.Duration, r *events.TelemetryReading) {
+		if n > 1 {
+			r.Throttle = events.ThrottlePowerCap
+		}
+	})
+	r := b.bench(func(it Iters) error {
+		if it.Index == 10 && b.dev.CallCount(mock.OpTelemetryRead) > 0 {
+			return events.ErrContextLost
+		}
+		return nil
+	}, RetryThrottled(3))
+	require.Equal(t, Failed, r.Status)
+	require.Len(t, r.Samples, 10, "none is set aside where none can take its place")
+	require.Equal(t, &Share{10, 10}, r.Telemetry.Throttled)
+	require.Equal(t, 2, r.Telemetry.Readings)
+}
+
+// What is set aside does not use up the measured time of those that count.
+func TestSamplesSetAsideAreNotInTheDeviceBudget(t *testing.T) {
+	b := newBed(t)
+	b.dev.ScriptTelemetry(func(n int, _ time.Duration, r *events.TelemetryReading) {
+		if n == 2 {
+			r.Throttle = events.ThrottleSyncBoost
+		}
+	})
+	r := b.watched(RetryThrottled(1), Samples(20, 10_000), StopBy(func() Rule { return ByCount(10_000) }), DeviceBudget(100*time.Millisecond))
+	require.NotEmpty(t, r.Retried)
+	require.GreaterOrEqual(t, len(r.Samples), 49, "100 ms of samples of 2 ms")
+	require.Equal(t, "device budget", r.Verdict)
 }

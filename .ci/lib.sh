@@ -42,9 +42,10 @@ sources() {
 		while IFS= read -r file; do if [[ -f $file ]]; then printf '%s\n' "$file"; fi; done
 }
 
-# contrib lists the folders of the nested modules that bridge to heavier ones.
+# contrib lists the folders of the nested modules: the bridges to heavier ones, and the
+# example that uses them.
 contrib() {
-	sources 'contrib/*go.mod' | xargs -r dirname
+	sources 'contrib/*go.mod' 'examples/*go.mod' | xargs -r dirname
 }
 
 # gotest runs go test and keeps its results for the closing line.

@@ -89,7 +89,8 @@ func BlockSeed(seed int64) Option {
 // All cases have their contexts at the same time, and one number of operations a sample,
 // the largest that any of them needs. DeviceBudget and WallBudget count once for each
 // case; Samples bounds the samples of each. Backend, domain and what is done about cache
-// and gate must be the same for all. Under -profile they run one after the other.
+// and gate must be the same for all; there is no AsGraph. Under -profile they run one after
+// the other.
 func (g *GroupOf[C]) Compare(base string, others ...string) {
 	g.matches = append(g.matches, append([]string{base}, others...))
 }
@@ -201,7 +202,7 @@ func unlike(a, b *settings) string {
 		return "backend"
 	case a.domain != b.domain:
 		return "domain"
-	case a.cold != b.cold:
+	case a.cold != b.cold, a.ring != b.ring, a.flush != b.flush, a.hot != b.hot:
 		return "cache"
 	case a.ungated != b.ungated, a.watchdog != b.watchdog:
 		return "gate"

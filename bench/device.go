@@ -9,30 +9,6 @@ import (
 	"example.com/devevents/events"
 )
 
-// Cache is the ability of a device to say how large its last-level cache is, and to
-// give back what was set aside in it. It is found as the abilities of package events
-// are, with events.Ability.
-type Cache interface {
-	// CacheBytes is the size of the last-level cache.
-	CacheBytes() (int64, error)
-	// CacheResetPersisting makes lines that were set aside ordinary ones again, which
-	// no fill evicts otherwise. It may wait for the device.
-	CacheResetPersisting() error
-}
-
-// Versioned is the ability of a device to name the versions below it, as text for a
-// report. It is found with events.Ability.
-type Versioned interface {
-	// Versions are those of the driver and of the runtime; "" is not known.
-	Versions() (driver, runtime string)
-}
-
-// DeviceSynchronizer is the ability to wait for all streams of a device, those that
-// nobody here knows among them. It is found with events.Ability.
-type DeviceSynchronizer interface {
-	DeviceSynchronize() error
-}
-
 // DeviceEvents measures with events of a device, on the caller's device and streams.
 // A sample is one window from a start event to an end event on the first stream; with
 // several streams it begins on all of them after the start and ends when the last of
@@ -57,8 +33,9 @@ type DeviceEvents[E any, S comparable] struct {
 	scratch events.Scratch[S]
 	wrapper events.StreamWrapper[S]
 	stats   events.StatsReader
-	cache   Cache
-	syncer  DeviceSynchronizer
+	cache   events.Cache
+	syncer  events.DeviceSynchronizer
+	graphs  events.Graphs[E, S]
 	now     func() int64
 
 	polls      bool  // waits by asking
@@ -77,8 +54,8 @@ type DeviceEvents[E any, S comparable] struct {
 	gateWhy  string        // why there is no gate, "" where there is one
 	prefill  bool          // the stream is kept busy instead
 	queueing time.Duration // the longest that a function has taken to queue a sample
-	cold     bool
-	coldText string
+	plan     cachePlan
+	heat     heat
 	watchdog time.Duration
 	limit    time.Duration // of a wait; 0 is none
 	clamped  uint64
@@ -104,8 +81,9 @@ func NewDeviceEvents[E any, S comparable](api events.EventApi[E, S], streams ...
 	d.scratch, _ = events.Ability[events.Scratch[S]](api)
 	d.wrapper, _ = events.Ability[events.StreamWrapper[S]](api)
 	d.stats, _ = events.Ability[events.StatsReader](api)
-	d.cache, _ = events.Ability[Cache](api)
-	d.syncer, _ = events.Ability[DeviceSynchronizer](api)
+	d.cache, _ = events.Ability[events.Cache](api)
+	d.syncer, _ = events.Ability[events.DeviceSynchronizer](api)
+	d.graphs, _ = events.Ability[events.Graphs[E, S]](api)
 	if id, ok := events.Ability[events.Identifier](api); ok {
 		d.polls = d.querier != nil && id.Identity().Kind == events.KindGPU
 	}
@@ -268,8 +246,21 @@ func (d *DeviceEvents[E, S]) wait(event E) error {
 			}
 		}
 	}
+	return d.bounded(func() error { return d.api.EventWait(event) })
+}
+
+// whole waits for the whole device, within the case's wall budget.
+func (d *DeviceEvents[E, S]) whole() error {
+	if d.limit <= 0 {
+		return d.syncer.DeviceSynchronize()
+	}
+	return d.bounded(d.syncer.DeviceSynchronize)
+}
+
+// bounded makes a call that waits for the device, within the case's wall budget.
+func (d *DeviceEvents[E, S]) bounded(call func() error) error {
 	done := make(chan error, 1)
-	go func() { done <- d.api.EventWait(event) }()
+	go func() { done <- call() }()
 	timer := time.NewTimer(d.limit)
 	defer timer.Stop()
 	select {
@@ -297,7 +288,7 @@ func (d *DeviceEvents[E, S]) Begin() error {
 	}
 	anchor := d.streams[0]
 	timed := d.stage == stageTimed
-	if timed && d.cold {
+	if timed && d.fill() > 0 {
 		if err := d.flush(anchor); err != nil {
 			return err
 		}
@@ -418,24 +409,27 @@ func (d *DeviceEvents[E, S]) Collect(iv Interval) (Sample, error) {
 			return Sample{}, err
 		}
 	}
-	ms := func(d time.Duration) Value { return Float(float64(d) / 1e6) }
-	d.metrics = append(d.metrics[:0],
-		Metric{Name: d.prefix + "_event_ms", Unit: "ms", Value: ms(span)},
-		Metric{Name: "host_overhead_ms", Unit: "ms", Value: ms(max(d.complete-span, 0))})
-	if seconds := span.Seconds(); seconds > 0 {
-		ops := float64(iv.Operations)
-		if iv.Work.Bytes > 0 {
-			d.metrics = append(d.metrics, Metric{Name: "gpu_gib_s", Unit: "GiB/s", Value: Float(float64(iv.Work.Bytes) * ops / seconds / (1 << 30))})
-		}
-		if iv.Work.Flops > 0 {
-			d.metrics = append(d.metrics, Metric{Name: "gpu_tflops", Unit: "TFLOP/s", Value: Float(iv.Work.Flops * ops / seconds / 1e12)})
-		}
-	}
+	d.metrics = d.measures(d.metrics[:0], span, iv)
+	d.metrics = append(d.metrics, Metric{Name: "host_overhead_ms", Unit: "ms", Value: Float(float64(max(d.complete-span, 0)) / 1e6)})
 	if err = d.lanes(span); err != nil {
 		return Sample{}, err
 	}
 	s.Metrics = d.metrics
 	return s, nil
+}
+
+// measures adds the device's time of a sample to a list, and rates of what the case
+// declares.
+func (d *DeviceEvents[E, S]) measures(list []Metric, span time.Duration, iv Interval) []Metric {
+	list = append(list, Metric{Name: d.prefix + "_event_ms", Unit: "ms", Value: Float(float64(span) / 1e6)})
+	seconds, ops := span.Seconds(), float64(iv.Operations)
+	if seconds > 0 && iv.Work.Bytes > 0 {
+		list = append(list, Metric{Name: "gpu_gib_s", Unit: "GiB/s", Value: Float(float64(iv.Work.Bytes) * ops / seconds / (1 << 30))})
+	}
+	if seconds > 0 && iv.Work.Flops > 0 {
+		list = append(list, Metric{Name: "gpu_tflops", Unit: "TFLOP/s", Value: Float(iv.Work.Flops * ops / seconds / 1e12)})
+	}
+	return list
 }
 
 // SectionStreams is the section of metrics about the streams of one window.

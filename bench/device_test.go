@@ -152,33 +152,30 @@ func TestThreeClocksASampleAreCausal(t *testing.T) {
 	require.InDelta(t, float64(*r.Clocks.Idle)/1e6, r.Metrics[1].Summary.Median, 1e-4)
 }
 
-// caching is a simulated device with a cache.
-type caching struct {
-	*mock.Device
-	bytes  int64
-	resets *[]bool // whether something was held at that time
-}
-
-func (c caching) CacheBytes() (int64, error) { return c.bytes, nil }
-func (c caching) CacheResetPersisting() error {
-	*c.resets = append(*c.resets, c.CallCount(mock.OpGateClose) > c.CallCount(mock.OpGateOpen))
-	return nil
-}
-
 // Fills of a fixed size were too small for newer caches and wasteful on small ones,
 // and lines that were set aside outlived every fill (triton-lang/triton#3943,
 // NVIDIA/nvbench#458, gpu-mode/pygpubench#49).
 func TestColdCacheIsFilledByTheDevicesOwnSize(t *testing.T) {
 	for bytes, want := range map[int64]int64{60 << 20: 120 << 20, 1 << 20: flushSmallest, 4 << 30: flushLargest} {
-		b := newBed(t)
-		var resets []bool
-		b.timer = NewDeviceEvents[mock.Event](caching{b.dev, bytes, &resets}, b.stream)
+		b := newBed(t, mock.CacheOf(bytes, 1), mock.CallLog(1000))
 		r := b.bench(b.work(time.Microsecond), Samples(20, 20))
 		require.Equal(t, fmt.Sprintf("flush of %d MiB", want>>20), r.Cold)
 		require.EqualValues(t, 1, b.dev.CallCount(mock.OpScratchAlloc), "one buffer, once")
 		require.EqualValues(t, 20+1, b.dev.CallCount(mock.OpScratchMemset))
-		require.Len(t, resets, 20+1)
-		require.NotContains(t, resets, true, "nothing is reset while the stream is held")
+		require.EqualValues(t, 20+1, b.dev.CallCount(mock.OpCacheResetPersisting))
+		held := 0
+		for _, c := range b.dev.Calls() {
+			switch c.Op {
+			case mock.OpGateClose:
+				held++
+			case mock.OpGateOpen:
+				held--
+			case mock.OpCacheResetPersisting:
+				require.Zero(t, held, "nothing is reset while the stream is held")
+			}
+		}
+		require.Equal(t, "cold (not verified)", r.Mode)
+		require.Contains(t, r.ModeWhy, "declares no Bytes")
 		require.InDelta(t, 1000+1280, r.Latency.Median, 32, "the fill is not in the window")
 		require.Less(t, r.Clocks.Complete, 20*time.Microsecond, "and not in the host's clock either")
 		require.NoError(t, b.timer.Close())
@@ -318,26 +315,18 @@ func TestLabelAndPrefixAreTheVendors(t *testing.T) {
 	require.Equal(t, "some_vendor", d.prefix)
 }
 
-// versioned is a simulated device that knows the versions below it.
-type versioned struct {
-	*mock.Device
-	driver string
-}
-
-func (v versioned) Versions() (string, string) { return v.driver, "13.0" }
-
 // Runs were compared across drivers, devices and instruments as like with like. A
 // change of the driver's version is named, and the report refused.
 func TestReportsOfOtherInstrumentsAreNotCompared(t *testing.T) {
 	dir := t.TempDir()
 	run := func(driver string, gate bool, args ...string) (int, string, string) {
-		sys := mock.New(mock.AutoAdvance())
+		sys := mock.New(mock.AutoAdvance(), mock.Versions(driver, "13.0"))
 		defer sys.Close()
 		return command(t, func(r *Runner) {
-			dev := versioned{sys.Device(0), driver}
+			dev := sys.Device(0)
 			stream, err := dev.StreamCreateNonBlocking()
 			require.NoError(t, err)
-			timer := NewDeviceEvents[mock.Event](dev, stream)
+			timer := NewDeviceEvents(dev, stream)
 			defer r.Release(timer)
 			r.Set(quick(20, 20)...)
 			if !gate {

@@ -102,6 +102,12 @@ func (r *Result) csv() [][]string {
 	}
 	text("case", "stopped", r.Stop)
 	summary("case", "latency", "ns/op", r.Latency)
+	if r.Mode != "" {
+		text("case", "mode", joinFilled([]string{r.Mode, r.ModeWhy}, ": "))
+	}
+	if r.Hot != nil {
+		summary("hot", "latency", "ns/op", r.Hot.Latency)
+	}
 	for _, rate := range r.Rates {
 		line("case", "rate", rate.Unit, show.Exact(rate.Value))
 	}
@@ -154,8 +160,9 @@ const benchstatLines = 20
 
 // WriteBenchstat writes lines that benchstat reads. Each line is a sample, or the
 // median of a block of consecutive samples where there are more than 20. Device time
-// is device-ns/op, and host time until completion is beside it. Cases without a
-// result have no line.
+// is device-ns/op, and host time until completion is beside it. A device's rows have their
+// mode as configuration, so that benchstat sets none beside another. Cases without a result
+// have no line.
 func (r *Report) WriteBenchstat(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	p := &r.Provenance
@@ -175,14 +182,25 @@ func (r *Report) WriteBenchstat(w io.Writer) error {
 	for _, unit := range []string{"ns/op better=lower", "device-ns/op better=lower", "complete-ns/op better=lower", "B/s better=higher", "flop/s better=higher", "item/s better=higher"} {
 		fmt.Fprintln(out, "Unit", unit)
 	}
+	mode := ""
 	for i := range r.Results {
 		res := &r.Results[i]
 		if res.Latency == nil || res.Status != OK {
 			continue
 		}
 		name := "Benchmark" + benchName(res.Name())
-		for _, block := range blocks(len(res.Samples), benchstatLines) {
-			res.benchLine(out, name, res.Samples[block[0]:block[1]])
+		lines := func(kind, name string, samples []RawSample) {
+			if kind != mode {
+				fmt.Fprintf(out, "mode: %s\n", kind)
+				mode = kind
+			}
+			for _, block := range blocks(len(samples), benchstatLines) {
+				res.benchLine(out, name, samples[block[0]:block[1]])
+			}
+		}
+		lines(res.modeKind(), name, res.Samples)
+		if res.Hot != nil {
+			lines(kindHot, name+"/hot", res.Hot.Samples)
 		}
 	}
 	return out.Flush()

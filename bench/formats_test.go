@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/devevents/bench/internal/show"
-
 	"example.com/devevents/events/mock"
+	"example.com/devevents/internal/schematest"
 )
 
 // specimens is a report with everything in it: a measured case, axes, metrics, a
@@ -57,7 +57,7 @@ func TestJSONKeepsEverythingAndFollowsTheSchema(t *testing.T) {
 	checkOutputs(t, report)
 	var out bytes.Buffer
 	require.NoError(t, report.WriteJSON(&out))
-	require.Empty(t, loadSchema(t).Check(out.Bytes()))
+	require.Empty(t, schematest.Load(t, benchSchema).Check(t, out.Bytes()))
 	var back Report
 	require.NoError(t, json.Unmarshal(out.Bytes(), &back))
 	require.Equal(t, report.Results, back.Results, "nothing is lost on the way")

@@ -10,7 +10,8 @@ import (
 // Iters is what a function is asked to do in one sample.
 type Iters struct {
 	N     int64 // how many operations
-	Index int   // number of the sample in its stage, from 0: for buffers used in turn
+	Index int   // number of the sample in its stage, from 0
+	First int64 // number of its first operation in the case, from 0: for buffers used in turn, see Rotate
 }
 
 // Done is what a function says that it did in one sample.
@@ -54,7 +55,7 @@ type pass[C any] struct {
 }
 
 // Group defines cases and runs them once define has returned, in the order of
-// definition, for all points of the group's axes. A failure ends a case and is a row
+// definition or of Shuffle, for all points of the group's axes. A failure ends a case and is a row
 // of the report; it does not end the group.
 func Group[C any](r *Runner, name string, define func(g *GroupOf[C])) {
 	g := &GroupOf[C]{runner: r, name: name, set: r.set}
@@ -188,17 +189,15 @@ func (g *GroupOf[C]) run() {
 		g.runner.Fail(g.name, err)
 		return
 	}
-	family := 0
+	var jobs [][]*job
 	for _, unit := range units {
-		family += len(unit) - 1
-	}
-	for _, unit := range units {
-		var jobs []*job
+		var together []*job
 		for _, v := range unit {
-			jobs = append(jobs, g.job(v.c, v.point))
+			together = append(together, g.job(v.c, v.point))
 		}
-		g.runner.run(jobs, family)
+		jobs = append(jobs, together)
 	}
+	g.runner.runAll(g.set.with(g.runner.flags), jobs)
 }
 
 // job hides C: what the runner needs of a case.
@@ -234,6 +233,7 @@ func (g *GroupOf[C]) job(c caseOf[C], point []AxisValue) *job {
 		return func() error { return fn(ctx) }
 	}
 	j.before, j.after, j.verify = hook(g.before), hook(g.after), hook(g.verify)
+	j.perSample = g.each != nil || g.before != nil || g.after != nil
 	j.call = func(it Iters) (Done, error) { return c.fn(ctx, it) }
 	for _, p := range g.passes {
 		j.passes = append(j.passes, jobPass{p.name, func() ([]Metric, error) { return p.fn(ctx) }})
@@ -252,6 +252,7 @@ type job struct {
 	before, after, verify   func() error // nil where there is none
 	call                    func(Iters) (Done, error)
 	passes                  []jobPass
+	perSample               bool // there is something to do round each sample
 }
 
 type jobPass struct {

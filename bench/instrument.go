@@ -38,6 +38,11 @@ type staged interface {
 	expose(why string) // measures the case without a gate from here on
 	look(span time.Duration) (Answer, error)
 	facts() caseFacts
+	cacheState() cachePlan
+	setHeat(h heat) error
+	fillRate() (float64, error)
+	capture(n int, call func(i int) error) (replay, error)
+	measures(list []Metric, span time.Duration, iv Interval) []Metric
 }
 
 // caseFacts is what a staged backend knows of a case.
@@ -69,9 +74,6 @@ const (
 	escapeEvery      = 16
 	prefillLeast     = 50 * time.Microsecond // a stream is kept busy for so long, and twice as long as queueing takes
 	prefillMost      = 10 * time.Millisecond
-	flushSmallest    = 64 << 20
-	flushLargest     = 1 << 30
-	flushUnknown     = 256 << 20 // where the cache's size is not known
 )
 
 // hostClock is the machine's monotonic clock, in nanoseconds from now on.
@@ -111,14 +113,7 @@ func (d *DeviceEvents[E, S]) beginCase(set *settings, chunk int64) error {
 	// Where nothing can be held, work of its own keeps the stream busy while the host
 	// queues; on a default stream it would keep others busy, too.
 	d.prefill = d.gateWhy != "" && !set.ungated && d.scratch != nil && !d.isDefault(d.streams[0])
-	mode := set.cold
-	if mode == ColdAuto && set.domain == GPU && chunk == 1 {
-		mode = ColdFlush
-	}
-	d.cold, d.coldText = false, ColdNone.String()
-	if mode == ColdFlush {
-		d.coldText = d.makeCold()
-	}
+	d.heat, d.plan = heatAsked, d.cacheOf(set, chunk)
 	if d.stats != nil {
 		d.clamped = d.stats.EventStats().Clamped
 	}
@@ -163,7 +158,7 @@ func (d *DeviceEvents[E, S]) endCase() { d.stage, d.limit = stageFirst, 0 }
 func (d *DeviceEvents[E, S]) calibration(func() int64) Calibration { return d.cal }
 
 func (d *DeviceEvents[E, S]) facts() caseFacts {
-	f := caseFacts{gate: "held", cold: d.coldText, streams: len(d.streams)}
+	f := caseFacts{gate: "held", cold: d.plan.text, streams: len(d.streams)}
 	switch {
 	case d.gateWhy == "":
 	case d.prefill:
@@ -177,56 +172,6 @@ func (d *DeviceEvents[E, S]) facts() caseFacts {
 	return f
 }
 
-// makeCold gets the buffer for the fills, and says what will be done.
-func (d *DeviceEvents[E, S]) makeCold() string {
-	if d.scratch == nil {
-		return "none: the backend has no memory to fill"
-	}
-	size, unknown := int64(flushUnknown), "the size of the cache is not known"
-	if d.cache != nil {
-		if cache, err := d.cache.CacheBytes(); err == nil && cache > 0 {
-			size, unknown = min(max(2*cache, flushSmallest), flushLargest), ""
-		}
-	}
-	if d.buffer.Bytes < size {
-		buffer, err := d.scratch.ScratchAlloc(size)
-		if err != nil {
-			return "none: no memory for the fill: " + err.Error()
-		}
-		if d.buffer.Bytes > 0 {
-			_ = d.scratch.ScratchFree(d.buffer) // a smaller one; Close reports what matters
-		}
-		d.buffer = buffer
-	}
-	d.cold = true
-	text := fmt.Sprintf("flush of %d MiB", size>>20)
-	if unknown != "" {
-		text += ", unverified: " + unknown
-	}
-	return text
-}
-
-// flush overwrites the last-level cache. Before a hold it waits for the fill, which
-// would lie in the host's clocks otherwise; without one it keeps the stream busy, so
-// that launch latency lies in the fill and not in the window.
-func (d *DeviceEvents[E, S]) flush(stream S) error {
-	if d.cache != nil {
-		if err := d.cache.CacheResetPersisting(); err != nil && !errors.Is(err, events.ErrUnsupported) {
-			return fmt.Errorf("resetting persisting cache lines: %w", err)
-		}
-	}
-	if err := d.scratch.ScratchMemset(d.buffer, 0, d.buffer.Bytes, stream); err != nil {
-		return fmt.Errorf("filling the cache: %w", err)
-	}
-	if d.gateWhy != "" {
-		return nil
-	}
-	if err := d.api.EventRecord(d.end, stream); err != nil {
-		return err
-	}
-	return d.wait(d.end)
-}
-
 // look reports whether the device goes on after a window's end: work on a stream that
 // nobody declared.
 func (d *DeviceEvents[E, S]) look(span time.Duration) (Answer, error) {
@@ -234,7 +179,7 @@ func (d *DeviceEvents[E, S]) look(span time.Duration) (Answer, error) {
 		return Unknown, nil
 	}
 	before := d.now()
-	if err := d.syncer.DeviceSynchronize(); err != nil {
+	if err := d.whole(); err != nil {
 		return Unknown, fmt.Errorf("waiting for the device to see whether work has escaped: %w", err)
 	}
 	busy := time.Duration(d.now() - before)
@@ -306,7 +251,7 @@ func (d *DeviceEvents[E, S]) calibrate() error {
 	if err != nil {
 		return err
 	}
-	cal.Quantum = quantum(append(readings, spread...))
+	cal.Quantum = quantum(readings, spread)
 	if err := d.callCosts(&cal, pairs[0]); err != nil {
 		return err
 	}
@@ -352,21 +297,6 @@ func (d *DeviceEvents[E, S]) spread(start, end E) ([]time.Duration, error) {
 	return spans, nil
 }
 
-// quantum is the smallest step between readings. A nanosecond is the least there is
-// to see.
-func quantum(readings []time.Duration) time.Duration {
-	slices.Sort(readings)
-	q := time.Duration(0)
-	last := time.Duration(0)
-	for _, r := range readings {
-		if step := r - last; step > 0 && (q == 0 || step < q) {
-			q = step
-		}
-		last = r
-	}
-	return max(q, 1)
-}
-
 // callCosts times the calls of a sample on the host.
 func (d *DeviceEvents[E, S]) callCosts(cal *Calibration, done E) error {
 	const times = 20
@@ -390,7 +320,7 @@ func (d *DeviceEvents[E, S]) callCosts(cal *Calibration, done E) error {
 	}
 	wait := func() error { return d.api.StreamSynchronize(d.streams[0]) }
 	if d.syncer != nil {
-		wait = d.syncer.DeviceSynchronize
+		wait = d.whole
 	}
 	cal.Sync, err = median(wait)
 	return err

@@ -347,21 +347,6 @@ func TestLostEventsEndTheCase(t *testing.T) {
 	b.dev.ReleaseHangs()
 }
 
-// synchronizing is a simulated device that can wait for all its streams.
-type synchronizing struct {
-	*mock.Device
-	streams []mock.Stream
-}
-
-func (s synchronizing) DeviceSynchronize() error {
-	for _, stream := range s.streams {
-		if err := s.StreamSynchronize(stream); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Events on one stream round work on another read next to nothing, whatever the work
 // (Genesis-Embodied-AI/quadrants#407, csarofeen/pytorch#2521,
 // NVIDIA/TensorRT-LLM#6906, JuliaGPU/AMDGPU.jl#471).
@@ -369,7 +354,6 @@ func TestWorkOnAnotherStreamIsFound(t *testing.T) {
 	b := newBed(t)
 	other, err := b.dev.StreamCreateNonBlocking()
 	require.NoError(t, err)
-	b.timer = NewDeviceEvents[mock.Event](synchronizing{b.dev, []mock.Stream{b.stream, other}}, b.stream)
 	r := b.bench(func(Iters) error { return b.dev.Work(other, 250*time.Microsecond) })
 	require.Equal(t, OK, r.Status)
 	require.Equal(t, r.Escape.Of, r.Escape.Count)

@@ -37,12 +37,14 @@ func (r *Runner) match(jobs []*job, family int) {
 		}
 		m.runs = append(m.runs, r.caseOf(j, &results[i]))
 	}
+	r.coolDown(jobs[0], &results[0])
 	if r.overtime() {
 		for i := range results {
 			r.late(&results[i])
 		}
 	} else {
 		m.run()
+		r.measured = true
 	}
 	r.progress.done()
 	r.report.Results = append(r.report.Results, results...)
@@ -93,6 +95,10 @@ func (m *match) measure() {
 	chunk := int64(1)
 	for _, i := range m.alive() {
 		c := m.runs[i]
+		if c.set.graph {
+			c.end(errors.New("not compared: graphs are not measured in turn; leave out AsGraph"))
+			continue
+		}
 		if what := unlike(m.set, c.set); what != "" {
 			c.end(fmt.Errorf("not compared: its %s is another one than that of %s; set it for the group", what, m.runs[0].res.Name()))
 			continue
@@ -129,9 +135,14 @@ func (m *match) measure() {
 	}
 	m.rehearse(chunk)
 	runtime.GC()
+	m.watch()
 	m.loop(chunk)
+	for _, i := range alive {
+		m.runs[i].endWatch()
+	}
 	for _, i := range m.alive() {
 		m.runs[i].lastLook()
+		m.runs[i].judge(chunk)
 	}
 	for _, i := range alive {
 		m.runs[i].conclude()
@@ -162,6 +173,13 @@ func (m *match) exposed() {
 	}
 }
 
+// watch begins to read the device's state beside the samples.
+func (m *match) watch() {
+	for _, i := range m.alive() {
+		m.runs[i].startWatch()
+	}
+}
+
 // start begins with the first block.
 func (m *match) start() {
 	m.random = rand.New(rand.NewPCG(uint64(m.seed), 0))
@@ -185,6 +203,13 @@ func (m *match) loop(chunk int64) {
 		if !m.block(alive, chunk) {
 			m.exposed()
 			m.start()
+			m.watch()
+			continue
+		}
+		for _, i := range alive { // what was taken while the device was held back is told, and stays
+			if c := m.runs[i]; c.tag(false) {
+				c.watch.from = len(c.samples)
+			}
 		}
 	}
 }

@@ -19,9 +19,10 @@ type ColdMode uint8
 
 // The modes of the cache.
 const (
-	ColdAuto  ColdMode = iota // ColdFlush for samples of one operation in the domain GPU, else ColdNone
-	ColdNone                  // what the sample before has left there
-	ColdFlush                 // overwritten outside the interval, persisting lines reset
+	ColdAuto   ColdMode = iota // ColdFlush for samples of one operation in the domain GPU, else ColdNone
+	ColdNone                   // what the sample before has left there
+	ColdFlush                  // overwritten outside the interval, persisting lines reset
+	ColdRotate                 // what other buffers have left there: see Rotate
 )
 
 // String names the mode.
@@ -31,6 +32,8 @@ func (c ColdMode) String() string {
 		return "none"
 	case ColdFlush:
 		return "flush"
+	case ColdRotate:
+		return "rotate"
 	}
 	return "auto"
 }
@@ -44,6 +47,10 @@ type settings struct {
 	chunk      int64
 	calibrated bool
 	cold       ColdMode
+	flush      int64
+	ring       ring
+	graph      bool
+	hot        time.Duration
 	ungated    bool
 	watchdog   time.Duration
 	device     time.Duration
@@ -56,6 +63,9 @@ type settings struct {
 	warmMax    time.Duration
 	profile    int
 	match      matchSettings
+	marks      marks
+	watch      watchSettings
+	order      orderSettings
 }
 
 func defaults() settings {
@@ -118,6 +128,41 @@ func Peak(second Work) Option { return func(s *settings) { s.peak = second } }
 
 // Cold sets what the last-level cache holds when a sample begins.
 func Cold(mode ColdMode) Option { return func(s *settings) { s.cold = mode } }
+
+// ring is the buffers that operations use in turn.
+type ring struct {
+	buffers int
+	bytes   int64
+}
+
+// FlushBytes is how much is overwritten to make the cache cold. The default is twice the
+// device's last-level cache, at least 64 MiB and at most 1 GiB; 256 MiB where the size is
+// not known.
+func FlushBytes(n int64) Option { return func(s *settings) { s.flush = max(n, 0) } }
+
+// Rotate keeps the cache cold by the case's own buffers: operation i of the case works on
+// buffer i modulo buffers, of which each is bytes large, all of it used by the operation.
+// Iters.First is the number of a sample's first operation. Nothing is filled. A row is
+// called cold only if the buffers together are twice the device's last-level cache or
+// more: DeviceEvents.Ring says how many that takes.
+func Rotate(buffers int, bytes int64) Option {
+	return func(s *settings) { s.cold, s.ring = ColdRotate, ring{buffers, bytes} }
+}
+
+// AlsoHot measures the case a second time after its samples: batches of operations in a
+// row, on the same buffers and with nothing done about the cache, at least 30 of them and
+// for budget of measured time. They are in Result.Hot, with a distribution of their own.
+// The function must do as many operations as it is asked for.
+func AlsoHot(budget time.Duration) Option {
+	return func(s *settings) { s.hot = max(budget, time.Millisecond) }
+}
+
+// AsGraph captures operations into a graph of the device, each between two events of its
+// own and behind its own fill where the cache is to be cold, and launches the graph until
+// there are samples enough. The function is called only to be captured: it queues work
+// on the measured stream and waits for nothing. Where that fails, the case is measured on
+// the stream, and a note says why.
+func AsGraph() Option { return func(s *settings) { s.graph = true } }
 
 // WithoutGate never holds the stream back. Launch latency then lies in the interval
 // of short work; the row says how often.

@@ -41,6 +41,10 @@ type caseRun struct {
 	dead    error // ends the case
 	exposed bool
 	notes   notes
+	ops     int64  // done so far, for Iters.First
+	pinned  bool   // the same buffers each time
+	graph   int    // iterations of the graph that samples come from, 0 without one
+	watch   *watch // nil where the device's state is not read
 
 	attached bool // to the backend
 }
@@ -110,16 +114,20 @@ func (c *caseRun) measure() {
 	}
 	c.res.Chunk = chunk
 	if c.set.profile > 0 {
-		c.stage(stageProfile)
-		c.res.Profile = true
+		c.profile(chunk)
 	} else {
 		c.stage(stageTimed)
 		c.rehearse(chunk)
-	}
-	if c.dead == nil {
-		runtime.GC()
-		c.loop(chunk)
-		c.lastLook()
+		if c.dead == nil {
+			runtime.GC()
+			c.startWatch()
+			if !c.graphs(chunk) {
+				c.loop(chunk)
+			}
+			c.endWatch()
+			c.lastLook()
+			c.judge(chunk)
+		}
 	}
 	c.conclude()
 }
@@ -195,7 +203,7 @@ func (c *caseRun) firstChunk() int64 {
 	switch {
 	case c.set.chunk > 0:
 		return c.set.chunk
-	case c.set.domain == GPU && !c.set.calibrated:
+	case c.set.domain == GPU && !c.set.calibrated, c.set.profile > 0:
 		return 1
 	}
 	c.res.Fixed = false
@@ -383,9 +391,6 @@ func (c *caseRun) loop(chunk int64) {
 		case c.runner.overtime():
 			c.res.Stop = "the time for all cases together is over"
 			return
-		case c.set.profile > 0 && len(c.samples)+c.res.FailedCount >= c.set.profile:
-			c.res.Stop = fmt.Sprintf("%d samples for a profiler", c.set.profile)
-			return
 		}
 		s, err := c.one(Iters{N: chunk, Index: index})
 		var decision stats.Decision
@@ -397,12 +402,17 @@ func (c *caseRun) loop(chunk int64) {
 			c.runner.progress.sample(c.res, len(c.samples))
 		case c.degrade(err):
 			stop = c.stopper(chunk)
+			c.startWatch()
 			continue
 		default:
 			c.failed(err)
 			decision = stop.Fail(c.cost())
 		}
-		if c.dead == nil && c.set.profile == 0 && decision.Stop() {
+		if c.dead == nil && c.between(decision.Stop()) {
+			stop = c.restart(chunk)
+			continue
+		}
+		if c.dead == nil && decision.Stop() {
 			c.res.Stop, c.res.Verdict = decision.Reason, string(decision.Verdict)
 			return
 		}
@@ -411,7 +421,7 @@ func (c *caseRun) loop(chunk int64) {
 
 // lastLook looks for escaped work after the last sample.
 func (c *caseRun) lastLook() {
-	if c.st == nil || c.dead != nil || c.set.profile > 0 || len(c.samples) == 0 {
+	if c.st == nil || c.dead != nil || len(c.samples) == 0 {
 		return
 	}
 	last := &c.samples[len(c.samples)-1]
@@ -425,19 +435,27 @@ func (c *caseRun) lastLook() {
 
 // keep stores a sample.
 func (c *caseRun) keep(s Sample) {
-	raw := RawSample{
-		Duration: s.Duration, Iterations: s.Iterations, Chunks: s.Chunks,
-		Enqueue: s.Enqueue, Complete: s.Complete, Leaked: s.Leaked.String(), Escaped: s.Escaped.String(),
-	}
 	c.res.OnDevice = c.res.OnDevice || s.OnDevice
 	c.metrics.add(len(c.samples), s.Metrics)
-	c.samples = append(c.samples, raw)
+	c.samples = append(c.samples, rawOf(s))
 	c.perOp = append(c.perOp, float64(s.Duration)/float64(s.Iterations))
 	c.sum += s.Duration
 }
 
+// rawOf is a sample as reports keep it.
+func rawOf(s Sample) RawSample {
+	return RawSample{
+		Duration: s.Duration, Iterations: s.Iterations, Chunks: s.Chunks,
+		Enqueue: s.Enqueue, Complete: s.Complete, Leaked: s.Leaked.String(), Escaped: s.Escaped.String(),
+	}
+}
+
 // one takes one sample with all that is round it.
 func (c *caseRun) one(it Iters) (s Sample, err error) {
+	if !c.pinned {
+		it.First = c.ops
+		c.ops += it.N
+	}
 	if err := guard(c.openSample); err != nil {
 		return s, fmt.Errorf("making the context of the sample: %w", err)
 	}
@@ -586,6 +604,9 @@ func (c *caseRun) diagnose() {
 func (c *caseRun) facts() {
 	f := c.st.facts()
 	c.res.Gate, c.res.Cold, c.res.Streams = f.gate, f.cold, f.streams
+	if c.graph > 0 {
+		c.res.Gate = fmt.Sprintf("not needed: launched as graphs of %d", c.graph)
+	}
 	if f.clamped > 0 {
 		c.notes.add(fmt.Sprintf("%d readings of the device were negative and count as 0", f.clamped))
 	}

@@ -32,6 +32,11 @@ type Runner struct {
 	effects    []stats.Effect // of the report's comparisons
 	versus     []string       // cases to compare, from the command line
 	versusUsed bool
+
+	measured   bool // a case has been
+	pause      func(time.Duration)
+	stateLimit time.Duration // of a reading of telemetry
+	hung       error         // a reading never came back
 }
 
 // NewRunner makes a runner. The options hold for all groups.
@@ -41,6 +46,10 @@ func NewRunner(opts ...Option) *Runner {
 		axes:  map[string]axis{},
 		used:  map[string]bool{},
 		clock: hostClock(),
+
+		pause:      time.Sleep,
+		stateLimit: telemetryLimit,
+
 		report: Report{
 			Schema:     Schema,
 			Provenance: newProvenance(),
@@ -131,10 +140,12 @@ func (r *Runner) single(j *job) {
 		return
 	}
 	c := r.caseOf(j, &res)
+	r.coolDown(j, &res)
 	if r.overtime() {
 		r.late(&res)
 	} else {
 		c.run()
+		r.measured = true
 	}
 	r.progress.done()
 	r.report.Results = append(r.report.Results, res)
@@ -276,12 +287,13 @@ func (r *Runner) addFlags(fs *flag.FlagSet) *outputs {
 		option(Samples(n, n))
 		return nil
 	})
-	fs.Func("profile", "warm up, then take exactly `n` samples without gate and fill, for a profiler; the numbers are no measurement", func(text string) error {
+	orderFlags(fs, option)
+	fs.Func("profile", "warm up, then run exactly `n` iterations without gate and fill, marked for a profiler; nothing is computed from them", func(text string) error {
 		var n int
 		if _, err := fmt.Sscan(text, &n); err != nil || n < 1 {
 			return errors.New("must be a number above 0")
 		}
-		option(func(s *settings) { s.profile = n })
+		option(Profile(n))
 		return nil
 	})
 	r.compareFlags(fs, option)

@@ -1,30 +1,19 @@
 package bench
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/devevents/bench/internal/jsonschema"
+	"example.com/devevents/internal/schematest"
 )
 
-// loadSchema reads the schema of reports.
-func loadSchema(t *testing.T) *jsonschema.Schema {
-	t.Helper()
-	s, err := jsonschema.Load(filepath.Join("..", "docs", "schema", "bench.schema.json"))
-	if os.IsNotExist(err) {
-		t.Skip("needs the repository's docs beside the package: ", err)
-	}
-	require.NoError(t, err)
-	return s
-}
+const benchSchema = "../docs/schema/bench.schema.json"
 
 // The checker itself finds what is wrong.
 func TestSchemaRefusesWhatIsNotAReport(t *testing.T) {
-	s := loadSchema(t)
+	s := schematest.Load(t, benchSchema)
 	for text, part := range map[string]string{
 		`{}`: "schema is missing",
 		`{"schema":"other/1","provenance":{},"results":[]}`:               "other/1 is not devevents.bench/1",
@@ -35,6 +24,6 @@ func TestSchemaRefusesWhatIsNotAReport(t *testing.T) {
 		`{"schema":"devevents.bench/1","results":[{"chunk":1.5}]}`:        "is no integer",
 		`{"schema":"devevents.bench/1","results":[{"status":"perhaps"}]}`: "is none of",
 	} {
-		require.Contains(t, strings.Join(s.Check([]byte(text)), "\n"), part, text)
+		require.Contains(t, strings.Join(s.Check(t, []byte(text)), "\n"), part, text)
 	}
 }

@@ -32,11 +32,14 @@ func (w *wallClock) calibration(now func() int64) Calibration {
 // hostCalibration reads the clock in pairs.
 func hostCalibration(now func() int64) Calibration {
 	const pairs = 1000
-	spans := make([]time.Duration, pairs)
+	spans, since := make([]time.Duration, pairs), make([]time.Duration, pairs)
+	origin := now()
 	for i := range spans {
 		before := now()
 		spans[i] = time.Duration(now() - before)
+		since[i] = time.Duration(before - origin)
 	}
+	step := quantum(spans, since)
 	slices.Sort(spans)
-	return Calibration{Quantum: quantum(slices.Clone(spans)), Empty: spans[pairs/2], EmptyP95: spans[pairs*95/100], Pairs: pairs}
+	return Calibration{Quantum: step, Empty: spans[pairs/2], EmptyP95: spans[pairs*95/100], Pairs: pairs}
 }

@@ -121,6 +121,14 @@ func answers[E any, S comparable](t *testing.T, api events.EventApi[E, S]) map[m
 			require.Equal(t, err == nil, device > 0)
 			return err
 		}),
+		mock.FeatureTelemetry: ask(api, func(r events.Telemetry) error {
+			reading, err := r.TelemetryRead()
+			require.Equal(t, err == nil, reading.Knows(events.TelemetrySMClock))
+			return err
+		}),
+		mock.FeatureProfilerControl: ask(api, func(p events.ProfilerControl) error {
+			return alike(t, p.ProfilerStart(), p.ProfilerStop())
+		}),
 		mock.FeatureIdentifier: ask(api, func(i events.Identifier) error {
 			return absentIf(i.Identity().UUID == "")
 		}),
@@ -142,6 +150,18 @@ func answers[E any, S comparable](t *testing.T, api events.EventApi[E, S]) map[m
 			_, err2 := m.ScratchSpin(us, s)
 			return alike(t, err, err2, m.ScratchMemset(b, 0xff, 4096, s), m.ScratchCopy(b, b, 4096, s), m.ScratchFree(b))
 		}),
+		mock.FeatureCache: ask(api, func(k events.Cache) error {
+			bytes, err := k.CacheBytes()
+			require.Equal(t, err == nil, bytes > 0)
+			return alike(t, err, k.CacheResetPersisting())
+		}),
+		mock.FeatureDeviceSynchronizer: ask(api, func(d events.DeviceSynchronizer) error { return d.DeviceSynchronize() }),
+		mock.FeatureVersioned: ask(api, func(v events.Versioned) error {
+			driver, runtime := v.Versions()
+			require.Equal(t, driver == "", runtime == "")
+			return absentIf(driver == "")
+		}),
+		mock.FeatureEmptyKernel: ask(api, func(k events.EmptyKernel[S]) error { return k.LaunchEmpty(s) }),
 		mock.FeatureGraphs: ask(api, func(g events.Graphs[E, S]) error {
 			err := g.CaptureBegin(s, events.CaptureRelaxed)
 			err2 := g.EventRecordExternal(e, s)

@@ -66,6 +66,8 @@ func Erase[E any, S comparable](api EventApi[E, S]) AnyApi {
 	x.gate, _ = Ability[Gate[S]](api)
 	x.scratch, _ = Ability[Scratch[S]](api)
 	x.graphs, _ = Ability[Graphs[E, S]](api)
+	x.measuring = measuringOf[S](api)
+	x.profiler, _ = Ability[ProfilerControl](api)
 	return x
 }
 
@@ -99,6 +101,8 @@ type erased[E any, S comparable] struct {
 	gate     Gate[S]
 	scratch  Scratch[S]
 	graphs   Graphs[E, S]
+	measuring[S]
+	profiler ProfilerControl
 }
 
 // Offers implements Limiter: the type has every method, the vendor may not.
@@ -132,6 +136,20 @@ func (x *erased[E, S]) Offers(ability any) bool {
 		return x.scratch != nil
 	case *Graphs[AnyEvent, AnyStream]:
 		return x.graphs != nil
+	case *Cache:
+		return x.cache != nil
+	case *DeviceSynchronizer:
+		return x.syncer != nil
+	case *Versioned:
+		return x.version != nil
+	case *EmptyKernel[AnyStream]:
+		return x.empty != nil
+	case *ProfilerControl:
+		return x.profiler != nil
+	case *Telemetry:
+		// Asked for when somebody wants it: the question may load a library.
+		_, ok := Ability[Telemetry](x.api)
+		return ok
 	}
 	return true
 }
@@ -378,6 +396,30 @@ func (x *erased[E, S]) EventStats() Stats {
 		return Stats{}
 	}
 	return x.stats.EventStats()
+}
+
+// TelemetryRead asks the vendor also where it does not offer the ability: its error
+// says why.
+func (x *erased[E, S]) TelemetryRead() (TelemetryReading, error) {
+	t, ok := x.api.(Telemetry)
+	if !ok {
+		return TelemetryReading{}, x.unsupported("telemetry")
+	}
+	return t.TelemetryRead()
+}
+
+func (x *erased[E, S]) ProfilerStart() error {
+	if x.profiler == nil {
+		return x.unsupported("profiler control")
+	}
+	return x.profiler.ProfilerStart()
+}
+
+func (x *erased[E, S]) ProfilerStop() error {
+	if x.profiler == nil {
+		return x.unsupported("profiler control")
+	}
+	return x.profiler.ProfilerStop()
 }
 
 func (x *erased[E, S]) GateClose(stream AnyStream, watchdog time.Duration) (GateHandle, error) {

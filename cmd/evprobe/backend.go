@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"example.com/devevents/bench"
+	"example.com/devevents/cmd/evprobe/internal/document"
+	"example.com/devevents/cmd/evprobe/internal/ladder"
 	"example.com/devevents/cmd/evprobe/internal/probe"
 	"example.com/devevents/events"
 	"example.com/devevents/events/cuda"
@@ -15,15 +18,16 @@ type backend struct {
 	name string
 	auto bool // whether -backend auto tries it
 	open func(device int) (*opened, error)
+	list func() (document.Backend, error) // what evprobe list says of it
 }
 
 // backends are all there are, in the order in which auto tries them.
 func backends() []backend {
 	return []backend{
-		{name: "cuda", auto: true, open: openCUDA},
-		{name: "hip", auto: true, open: openHIP},
-		{name: "opencl", auto: true, open: openOpenCL},
-		{name: "mock", open: openMock},
+		{name: "cuda", auto: true, open: openCUDA, list: listCUDA},
+		{name: "hip", auto: true, open: openHIP, list: listHIP},
+		{name: "opencl", auto: true, open: openOpenCL, list: listOpenCL},
+		{name: "mock", open: openMock, list: listMock},
 	}
 }
 
@@ -33,6 +37,7 @@ type opened struct {
 	about    probe.About
 	identity events.Identity
 	check    func(context.Context, probe.Settings) probe.Outcome
+	bench    func(ladder.Settings) *bench.Report
 	close    func() error
 }
 
@@ -45,8 +50,22 @@ func device[E any, S comparable](api events.EventApi[E, S], about probe.About, i
 		check: func(ctx context.Context, s probe.Settings) probe.Outcome {
 			return probe.Run(ctx, api, about, s)
 		},
+		bench: func(s ladder.Settings) *bench.Report { return ladder.Run(api, s) },
 		close: closing,
 	}
+}
+
+// opening is what a message says of the device.
+func (o *opened) opening() *opening {
+	m := &opening{Backend: o.backend, Device: (*document.Device)(&o.identity)}
+	if lib := o.about.Library; lib != nil {
+		m.Library = &document.Library{
+			API: lib.API, Path: lib.Path, Driver: lib.Driver,
+			RuntimeVersion: o.about.RuntimeVersion, RuntimeVersionText: o.about.RuntimeText,
+			DriverVersion: o.about.DriverVersion, DriverVersionText: o.about.DriverText,
+		}
+	}
+	return m
 }
 
 // vendorDevice is a device of a vendor's loaded library.
@@ -89,30 +108,18 @@ func noSuchDevice(backend string, asked, count int) *events.UnavailableError {
 	}
 }
 
-// choose opens the backend of that name, or with auto the first that has something
-// else than the host's own processors, which are no answer to a question about GPUs.
-// The errors are of those that were tried in vain.
-func choose(all []backend, name string, ordinal int) (*opened, []*events.UnavailableError) {
-	var unavailable []*events.UnavailableError
-	for _, b := range all {
-		if b.name != name && (name != auto || !b.auto) {
-			continue
-		}
-		o, err := b.open(ordinal)
-		if err == nil && name == auto && o.identity.Kind == events.KindCPU {
-			err = errors.Join(&events.UnavailableError{
-				Backend: b.name,
-				Cause:   events.CauseNoDevice,
-				Detail:  fmt.Sprintf("device %d is the host's own processors (%s)", ordinal, o.identity.Name),
-				Advice:  "probe them with -backend " + b.name,
-			}, o.close())
-		}
-		if err == nil {
-			return o, unavailable
-		}
-		unavailable = append(unavailable, explain(b.name, err))
+// open opens the backend's device. With notCPU the host's own processors are no device.
+func (b backend) openDevice(ordinal int, notCPU bool) (*opened, error) {
+	o, err := b.open(ordinal)
+	if err == nil && notCPU && o.identity.Kind == events.KindCPU {
+		return nil, errors.Join(&events.UnavailableError{
+			Backend: b.name,
+			Cause:   events.CauseNoDevice,
+			Detail:  fmt.Sprintf("device %d is the host's own processors (%s)", ordinal, o.identity.Name),
+			Advice:  "probe them with -backend " + b.name,
+		}, o.close())
 	}
-	return nil, unavailable
+	return o, err
 }
 
 // explain gives every error the form of an unavailability.

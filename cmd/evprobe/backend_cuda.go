@@ -1,6 +1,9 @@
 package main
 
-import "example.com/devevents/events/cuda"
+import (
+	"example.com/devevents/cmd/evprobe/internal/document"
+	"example.com/devevents/events/cuda"
+)
 
 func openCUDA(ordinal int) (*opened, error) {
 	rt, err := cuda.Open()
@@ -8,4 +11,9 @@ func openCUDA(ordinal int) (*opened, error) {
 		return nil, err
 	}
 	return deviceOf[cuda.Event, cuda.Stream](rt, rt.Info(), ordinal)
+}
+
+func listCUDA() (document.Backend, error) {
+	rt, err := cuda.Open()
+	return listed(rt.Info(), err)
 }

@@ -1,6 +1,9 @@
 package main
 
-import "example.com/devevents/events/hip"
+import (
+	"example.com/devevents/cmd/evprobe/internal/document"
+	"example.com/devevents/events/hip"
+)
 
 func openHIP(ordinal int) (*opened, error) {
 	rt, err := hip.Open()
@@ -8,4 +11,9 @@ func openHIP(ordinal int) (*opened, error) {
 		return nil, err
 	}
 	return deviceOf[hip.Event, hip.Stream](rt, rt.Info(), ordinal)
+}
+
+func listHIP() (document.Backend, error) {
+	rt, err := hip.Open()
+	return listed(rt.Info(), err)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"example.com/devevents/cmd/evprobe/internal/document"
 	"example.com/devevents/cmd/evprobe/internal/probe"
 	"example.com/devevents/events/mock"
 )
@@ -19,4 +20,14 @@ func openMock(ordinal int) (*opened, error) {
 		sys.Close()
 		return nil
 	}), nil
+}
+
+func listMock() (document.Backend, error) {
+	sys := mock.New()
+	defer sys.Close()
+	b := document.Backend{Origin: "made of Go, always there"}
+	for i := range sys.Devices() {
+		b.Devices = append(b.Devices, document.Device(sys.Device(i).Identity()))
+	}
+	return b, nil
 }

@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
+	"example.com/devevents/cmd/evprobe/internal/document"
 	"example.com/devevents/cmd/evprobe/internal/probe"
 	"example.com/devevents/events"
 	"example.com/devevents/events/opencl"
@@ -52,4 +54,22 @@ func cannotOpen(library string, d opencl.DeviceInfo, err error) *events.Unavaila
 		u.Code, u.CodeName = refused.Code, refused.Name
 	}
 	return u
+}
+
+func listOpenCL() (document.Backend, error) {
+	rt, err := opencl.Open()
+	if err != nil {
+		return document.Backend{}, err
+	}
+	info := rt.Info()
+	b := document.Backend{Library: &document.Library{API: "icd", Path: info.Library}, Skipped: info.Skipped}
+	var platforms []string
+	for _, p := range info.Platforms {
+		platforms = append(platforms, p.Name+" "+p.Version)
+	}
+	b.Library.RuntimeVersionText = strings.Join(platforms, ", ")
+	for _, d := range info.Devices {
+		b.Devices = append(b.Devices, document.Device(d.Identity))
+	}
+	return b, nil
 }

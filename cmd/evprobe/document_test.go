@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/devevents/cmd/evprobe/internal/probe"
+	"example.com/devevents/internal/schematest"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/schema1.txt")
@@ -26,11 +27,9 @@ func TestShapeOfSchema1(t *testing.T) {
 	var passed bytes.Buffer
 	require.Equal(t, exitPassed, command{backends: backends(), stdout: &passed, stderr: &passed, settings: quick}.
 		run(t.Context(), []string{"-backend", "mock", "-json"}))
-	tooLate := func(context.Context, probe.Settings) probe.Outcome {
-		return probe.Outcome{
-			Results:    []probe.Result{{Name: "order", Verdict: probe.Fail, Reason: "late", Numbers: map[string]any{}}},
-			Unfinished: &probe.Unfinished{Check: "order"},
-		}
+	tooLate := func(_ context.Context, s probe.Settings) probe.Outcome {
+		s.Watch.Done(probe.Result{Name: "order", Verdict: probe.Fail, Reason: "late", Numbers: map[string]any{}})
+		return probe.Outcome{Unfinished: &probe.Unfinished{Check: "order"}}
 	}
 	late := func(int) (*opened, error) { return &opened{check: tooLate}, nil }
 	lateWithLibrary := func(ordinal int) (*opened, error) {
@@ -49,6 +48,7 @@ func TestShapeOfSchema1(t *testing.T) {
 	} {
 		var doc any
 		require.NoError(t, json.Unmarshal([]byte(part.text), &doc))
+		require.Empty(t, validate(t, part.text), part.title)
 		fmt.Fprintf(&b, "# %s\n", part.title)
 		shape(&b, "", doc)
 	}
@@ -72,7 +72,10 @@ func shape(b *strings.Builder, path string, v any) {
 		}
 	case []any:
 		fmt.Fprintf(b, "%s list\n", path)
-		for _, element := range v {
+		for i, element := range v {
+			if _, plain := element.(float64); plain && i > 0 {
+				continue // one reading is like the others
+			}
 			name := ""
 			if object, ok := element.(map[string]any); ok && object["name"] != nil {
 				name = object["name"].(string)
@@ -84,4 +87,23 @@ func shape(b *strings.Builder, path string, v any) {
 	default:
 		fmt.Fprintf(b, "%s %T\n", path, v)
 	}
+}
+
+// validate gives what is wrong with a document, by docs/schema/evprobe.schema.json.
+func validate(t *testing.T, text string) []string {
+	t.Helper()
+	return schematest.Load(t, "../../docs/schema/evprobe.schema.json").Check(t, []byte(text))
+}
+
+func TestSchemaRefusesWhatIsNoDocument(t *testing.T) {
+	require.Contains(t, validate(t, `{"schema": 0, "outcome": "fine"}`), "$.schema: 0 is out of range")
+	require.Contains(t, validate(t, `{"schema": 1, "outcome": "fine"}`), "$: checks is missing")
+	require.Contains(t, strings.Join(validate(t, `{"device": 3}`), "\n"), "$.device")
+	require.Contains(t, strings.Join(validate(t, `{"outcome": "fine"}`), "\n"), "fine is none of")
+}
+
+// validateDiff is validate for what evprobe diff prints.
+func validateDiff(t *testing.T, text string) []string {
+	t.Helper()
+	return schematest.Load(t, "../../docs/schema/evprobe-diff.schema.json").Check(t, []byte(text))
 }

@@ -9,20 +9,26 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"example.com/devevents/cmd/evprobe/internal/probe"
 )
 
 const auto = "auto"
 
 // options are what the command line says.
 type options struct {
-	backend string
-	device  int
-	timeout time.Duration
-	json    bool
-	version bool
-	verbose bool
+	verb      *verb
+	backend   string
+	device    int
+	timeout   time.Duration
+	stepLimit time.Duration
+	json      bool
+	version   bool
+	verbose   bool
+
+	checks  []string // of check; empty is all
+	page    string   // of report
+	from    []string // documents of report and diff
+	largest byteSize // of bench and report
+	format  string   // of bench
 }
 
 // helpRequest is the error that stands for a request for help; its text is the help.
@@ -33,7 +39,17 @@ func (e *helpRequest) Error() string { return e.text }
 // parse reads the command line. Whether JSON is wanted is known even if the
 // rest cannot be understood, since JSON readers need an answer also then.
 func parse(args []string, all []backend) (options, error) {
-	o := options{json: wantsJSON(args)}
+	o := options{json: wantsJSON(args), verb: verbs()[0]}
+	if len(args) > 0 && args[0] == "help" {
+		args = append(slices.Clone(args[1:]), "-h")
+	}
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		v := verbNamed(args[0])
+		if v == nil {
+			return o, noOperands(&o, args[:1])
+		}
+		o.verb, args = v, args[1:]
+	}
 	names := []string{auto}
 	for _, b := range all {
 		names = append(names, b.name)
@@ -42,30 +58,66 @@ func parse(args []string, all []backend) (options, error) {
 
 	fs := flag.NewFlagSet("evprobe", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	fs.StringVar(&o.backend, "backend", auto, "which runtime to probe: `"+choice+"`; auto takes the first that finds a device which is not the host's own processors")
-	fs.IntVar(&o.device, "device", 0, "the device's `ordinal`, as this process counts them")
-	fs.DurationVar(&o.timeout, "timeout", time.Minute, "limit of the whole run, also when a driver hangs")
+	o.backend, o.timeout, o.stepLimit = auto, o.verb.timeout, defaultStepLimit
+	if o.verb.timeout > 0 {
+		about := "which runtime to probe: `" + choice + "`; auto takes the first that finds a device which is not the host's own processors"
+		if !o.verb.device {
+			about = "which runtime to list: `" + choice + "`; auto lists all"
+		}
+		fs.StringVar(&o.backend, "backend", o.backend, about)
+		fs.DurationVar(&o.timeout, "timeout", o.timeout, "limit of the whole run, also when a driver hangs")
+		fs.DurationVar(&o.stepLimit, "step-timeout", o.stepLimit, "limit of one step, after which the driver is said to hang")
+		fs.BoolVar(&o.verbose, "v", false, "log to stderr what is done, and what the driver prints")
+	}
+	if o.verb.device {
+		fs.IntVar(&o.device, "device", 0, "the device's `ordinal`, as this process counts them")
+	}
 	fs.BoolVar(&o.version, "version", false, "say which build this is, and do nothing else")
-	fs.BoolVar(&o.verbose, "v", false, "log to stderr what is done")
 	var json bool // read by wantsJSON
 	fs.BoolVar(&json, "json", false, "print one JSON document on stdout, at every exit code")
+	if o.verb.flags != nil {
+		o.verb.flags(fs, &o)
+	}
 
-	err := fs.Parse(args)
+	operands, err := parseAll(fs, args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		return o, &helpRequest{help(fs)}
+		return o, &helpRequest{help(o.verb, fs)}
 	case err != nil:
 		return o, err
-	case fs.NArg() > 0:
-		return o, fmt.Errorf("unexpected argument %q: evprobe takes flags only", fs.Arg(0))
+	case o.version:
+		return o, nil
 	case !slices.Contains(names, o.backend):
 		return o, fmt.Errorf("unknown backend %q: -backend takes %s", o.backend, choice)
 	case o.device < 0:
 		return o, fmt.Errorf("device %d: devices are counted from 0", o.device)
-	case o.timeout <= 0:
+	case o.verb.timeout > 0 && o.timeout <= 0:
 		return o, fmt.Errorf("timeout %v: it must be above 0", o.timeout)
+	case o.stepLimit <= 0:
+		return o, fmt.Errorf("step-timeout %v: it must be above 0", o.stepLimit)
 	}
-	return o, nil
+	return o, o.verb.accept(&o, operands)
+}
+
+// parseAll also takes flags that come after operands.
+func parseAll(fs *flag.FlagSet, args []string) (operands []string, err error) {
+	for {
+		if err := fs.Parse(args); err != nil {
+			return nil, err
+		}
+		rest := fs.Args()
+		if i := len(args) - len(rest); i > 0 && args[i-1] == "--" {
+			return append(operands, rest...), nil
+		}
+		// Standard output is spelled as a dash.
+		for len(rest) > 0 && (rest[0] == "-" || !strings.HasPrefix(rest[0], "-")) {
+			operands, rest = append(operands, rest[0]), rest[1:]
+		}
+		if len(rest) == 0 {
+			return operands, nil
+		}
+		args = rest
+	}
 }
 
 func wantsJSON(args []string) bool {
@@ -82,22 +134,4 @@ func wantsJSON(args []string) bool {
 		wanted = !given || err != nil || on
 	}
 	return wanted
-}
-
-func help(fs *flag.FlagSet) string {
-	var b strings.Builder
-	b.WriteString("evprobe measures whether the event timing of a GPU can be trusted.\n\nUsage: evprobe [flags]\n\n")
-	fs.SetOutput(&b)
-	fs.PrintDefaults()
-	b.WriteString("\nChecks: " + strings.Join(probe.Names(), ", ") + "\n")
-	b.WriteString(`
-Exit codes:
-    0  all checks passed (or help or the version was asked for)
-    1  a check failed
-    2  wrong usage
-    3  no usable library or device
-    5  timed out
-  130  interrupted or terminated
-`)
-	return b.String()
 }

@@ -1,6 +1,11 @@
 // Command evprobe measures whether the event timing of a device can be trusted.
 //
-//	evprobe [-backend auto|cuda|hip|opencl|mock] [-device N] [-json] [-timeout D] [-v]
+//	evprobe [-backend auto|cuda|hip|opencl|mock] [-device N] [-json] [-timeout D] [-step-timeout D] [-v]
+//	evprobe list
+//	evprobe check NAME...
+//	evprobe bench
+//	evprobe report FILE
+//	evprobe diff A.json B.json...
 //
 // It runs named checks and prints, for each, what was measured and what a
 // failure means. With -json it prints exactly one document on stdout, whatever
@@ -8,6 +13,9 @@
 // 3 no usable library or device, 5 timed out, 130 interrupted or terminated. A
 // result that could not be written is never 0; a stdout that was closed before the
 // start is /dev/null to a Go program, though, and takes everything.
+//
+// Whatever calls into a driver does so in a second process of the same program, so
+// that a driver that crashes or hangs is reported and not joined.
 //
 // It needs glibc where it probes a vendor's library: also without cgo such a
 // binary is linked dynamically, and does not start in an empty container image.
@@ -25,9 +33,11 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
+	"example.com/devevents/cmd/evprobe/internal/document"
 	"example.com/devevents/cmd/evprobe/internal/probe"
-	"example.com/devevents/events"
+	"example.com/devevents/cmd/evprobe/internal/term"
 )
 
 // The exit codes.
@@ -41,13 +51,17 @@ const (
 )
 
 func main() {
+	if os.Getenv(asWorker) != "" {
+		runWorker(os.Args[1:])
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second one ends the process at once
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return command{backends: backends(), stdout: stdout, stderr: stderr}.run(ctx, args)
+	return command{backends: backends(), stdout: stdout, stderr: stderr, worker: ownProgram}.run(ctx, args)
 }
 
 // command is evprobe without its surroundings.
@@ -55,36 +69,54 @@ type command struct {
 	backends       []backend
 	stdout, stderr io.Writer
 	settings       probe.Settings
+	worker         func() (path string, err error) // the program to run workers with; nil works in this process
 }
 
 func (c command) run(ctx context.Context, args []string) int {
 	began := time.Now()
-	doc := newDocument(began)
 	o, err := parse(args, c.backends)
-	out := &printer{w: c.stdout, json: o.json}
-	log := newLogger(c.stderr, o.verbose)
+	doc := document.New(o.verb.command(), began)
+	out := &printer{w: c.stdout, mute: !o.speaks()}
+	out.silent, out.colour = out.mute, !out.mute && term.Colour(c.stdout)
 
 	var wantsHelp *helpRequest
 	switch {
 	case errors.As(err, &wantsHelp):
-		doc.end("help", exitPassed, wantsHelp.text)
-		out.text(wantsHelp.text)
+		doc.End(document.Help, exitPassed, wantsHelp.text)
+		out.answer(o, wantsHelp.text)
 	case err != nil:
-		doc.end("usage", exitUsage, err.Error()+"; evprobe -h lists the flags")
+		doc.End(document.Usage, exitUsage, o.misused(err))
 	case o.version:
-		doc.end("version", exitPassed, doc.Build.String())
-		out.text(doc.Build.String() + "\n")
+		doc.End(document.Version, exitPassed, doc.Build.String())
+		out.answer(o, doc.Build.String()+"\n")
+	case o.verb.name == "diff":
+		return c.diff(o, doc, out)
 	default:
-		doc.Requested = &requested{Backend: o.backend, Device: o.device, TimeoutMS: o.timeout.Milliseconds()}
-		c.probe(ctx, o, doc, out, log)
+		err := writable(o.page)
+		if err != nil { // before minutes are spent on measuring
+			doc.End(document.Failed, exitFailed, err.Error())
+			out.silent = true
+			break
+		}
+		if len(o.from) == 0 {
+			c.measure(ctx, args, o, doc, out)
+		}
+		doc.DurationMS = float64(time.Since(began).Microseconds()) / 1e3
+		if o.page != "" {
+			c.report(o, doc, out)
+		}
 	}
 	doc.DurationMS = float64(time.Since(began).Microseconds()) / 1e3
-
 	if o.json {
 		out.document(doc)
 	}
+	return c.exit(doc, out)
+}
+
+// exit says on stderr why it is not 0.
+func (c command) exit(doc *document.Document, out *printer) int {
 	// What a person reads on stdout says itself that checks failed.
-	if doc.ExitCode != exitPassed && (o.json || doc.ExitCode != exitFailed) {
+	if doc.ExitCode != exitPassed && (doc.ExitCode != exitFailed || out.silent) {
 		fmt.Fprintf(c.stderr, "evprobe: %s\n", doc.Summary)
 	}
 	if out.err != nil {
@@ -96,129 +128,37 @@ func (c command) run(ctx context.Context, args []string) int {
 	return doc.ExitCode
 }
 
-func (d *document) end(outcome string, code int, summary string) {
-	d.Outcome, d.ExitCode, d.Summary = outcome, code, summary
+// misused says what is wrong with the command line, and where to look.
+func (o options) misused(err error) string {
+	return err.Error() + "; " + strings.TrimSpace("evprobe "+o.verb.name) + " -h lists the flags"
 }
 
-// probe opens a device, runs the checks and closes the device. Each of the
-// three may hang in a driver.
-func (c command) probe(ctx context.Context, o options, doc *document, out *printer, log *zap.Logger) {
-	limited, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
+// speaks tells whether stdout is for people, who read there what is going on.
+func (o options) speaks() bool {
+	return !o.json && o.page != "-" && o.format != "csv" && o.format != "benchstat"
+}
 
-	type choice struct {
-		opened      *opened
-		unavailable []*events.UnavailableError
+// measure has the work done that needs a driver, and fills in the document.
+func (c command) measure(ctx context.Context, args []string, o options, doc *document.Document, out *printer) {
+	doc.Requested = &document.Requested{
+		Backend: o.backend, Device: o.device, TimeoutMS: o.timeout.Milliseconds(),
+		StepLimitMS: o.stepLimit.Milliseconds(), Checks: o.checks,
 	}
-	opening := time.Now()
-	found, ok := within(limited, func() choice {
-		o, u := choose(c.backends, o.backend, o.device)
-		return choice{o, u}
-	})
-	if !ok {
-		doc.endEarly(ctx, o.timeout, left("open", "opening backend "+o.backend, opening))
+	r := &recorder{ctx: ctx, options: o, doc: doc, out: out, log: zap.NewNop()}
+	if o.verbose {
+		shared := zapcore.Lock(zapcore.AddSync(c.stderr))
+		r.log, r.noise = newLogger(shared), shared
+	} else {
+		r.progress = newProgress(c.stderr)
+	}
+	if o.verb.name == "list" {
+		c.list(r)
 		return
 	}
-	doc.setUnavailable(found.unavailable)
-	for _, u := range found.unavailable {
-		log.Info("backend unavailable", zap.String("backend", u.Backend), zap.Error(u))
+	if !c.isolated(args, r) {
+		w := work{options: o, backends: c.backends, settings: c.settings, tell: r.take}
+		w.run(ctx)
 	}
-	dev := found.opened
-	if dev == nil {
-		doc.end("unavailable", exitUnavailable, whyNone(o.backend, found.unavailable))
-		return
-	}
-	doc.setOpened(dev)
-	out.refused(found.unavailable)
-	out.header(dev)
-
-	s := c.settings
-	s.Watch = &watch{out: out, log: log, progress: newProgress(c.stderr, o.verbose)}
-	outcome := dev.check(limited, s)
-	doc.Checks, doc.Unfinished = outcome.Results, outcome.Unfinished
-	if !outcome.Complete {
-		doc.endEarly(ctx, o.timeout, outcome.Unfinished)
-		out.failures(doc)
-		return
-	}
-	doc.judge(outcome)
-	closing := time.Now()
-	failed, ok := within(limited, dev.close)
-	switch {
-	case !ok:
-		doc.endEarly(ctx, o.timeout, left("close", "closing the device", closing))
-	case failed != nil:
-		doc.end("failed", exitFailed, fmt.Sprintf("%d of %d checks passed, and then the device could not be closed: %v",
-			outcome.Count(probe.Pass), len(outcome.Results), failed))
-	}
-	out.text(doc.Summary + "\n")
-	out.failures(doc)
-}
-
-// left describes a call outside the checks that was left behind.
-func left(what, step string, since time.Time) *probe.Unfinished {
-	return &probe.Unfinished{Check: what, Step: step, RunningMS: float64(time.Since(since).Microseconds()) / 1e3, Hung: true}
-}
-
-// within runs a call that may never return. Once the context has ended the call
-// gets a moment to come back; then it is left behind.
-func within[T any](ctx context.Context, call func() T) (result T, ok bool) {
-	done := make(chan T, 1)
-	go func() { done <- call() }()
-	select {
-	case result = <-done:
-		return result, true
-	case <-ctx.Done():
-	}
-	select {
-	case result = <-done:
-		return result, true
-	case <-time.After(probe.DefaultGrace):
-		return result, false
-	}
-}
-
-// judge says what the results of a complete run amount to.
-func (d *document) judge(o probe.Outcome) {
-	passed, failed, skipped := o.Count(probe.Pass), o.Count(probe.Fail), o.Count(probe.Skip)
-	counts := fmt.Sprintf("%d of %d checks passed, %d failed, %d skipped", passed, len(o.Results), failed, skipped)
-	switch {
-	case failed > 0:
-		d.end("failed", exitFailed, counts+": do not rely on this device's event timing")
-	case passed == 0:
-		d.end("failed", exitFailed, counts+": nothing was measured")
-	default:
-		d.end("passed", exitPassed, counts+": what was measured of this device's event timing can be trusted")
-	}
-}
-
-// endEarly is the end of a run whose time ran out or that was interrupted.
-func (d *document) endEarly(ctx context.Context, timeout time.Duration, u *probe.Unfinished) {
-	d.Unfinished = u
-	where := ""
-	if u != nil {
-		where = " in " + u.Check
-		if u.Hung {
-			where += ", which hangs"
-		}
-		where += "; last step: " + u.Step
-	}
-	if ctx.Err() != nil {
-		d.end("interrupted", exitInterrupted, "interrupted"+where)
-		return
-	}
-	d.end("timed-out", exitTimedOut, fmt.Sprintf("timed out after %v%s", timeout, where))
-}
-
-// whyNone is one line for people; the document has the rest.
-func whyNone(backend string, tried []*events.UnavailableError) string {
-	var why []string
-	for _, u := range tried {
-		why = append(why, inOneLine(u))
-	}
-	s := "no usable device: " + strings.Join(why, "; ")
-	if backend != "mock" {
-		s += "; -backend mock probes a simulated device instead"
-	}
-	return s
+	r.progress.clear()
+	r.judge()
 }

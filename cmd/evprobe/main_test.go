@@ -18,6 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"example.com/devevents/cmd/evprobe/internal/document"
+	"example.com/devevents/cmd/evprobe/internal/hint"
 	"example.com/devevents/cmd/evprobe/internal/probe"
 	"example.com/devevents/events"
 	"example.com/devevents/events/hip"
@@ -29,8 +31,9 @@ import (
 const asProgram = "EVPROBE_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
+	if os.Getenv(asProgram) != "" || os.Getenv(asWorker) != "" {
 		main()
+		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -53,6 +56,7 @@ func canned(closing func() error, results ...probe.Result) func(int) (*opened, e
 	return func(int) (*opened, error) {
 		return &opened{close: closing, check: func(_ context.Context, s probe.Settings) probe.Outcome {
 			for i, r := range results {
+				r.Numbers = map[string]any{}
 				s.Watch.Running(i, len(results), r.Name, "")
 				s.Watch.Done(r)
 			}
@@ -82,9 +86,9 @@ type output struct {
 }
 
 // document reads stdout, which must hold exactly one document.
-func (o output) document(t *testing.T) document {
+func (o output) document(t *testing.T) document.Document {
 	t.Helper()
-	var doc document
+	var doc document.Document
 	dec := json.NewDecoder(strings.NewReader(o.stdout))
 	dec.DisallowUnknownFields()
 	require.NoError(t, dec.Decode(&doc), "stdout: %q", o.stdout)
@@ -159,6 +163,7 @@ func TestEveryExitCodeComesWithADocument(t *testing.T) {
 			require.Equal(t, tc.code, got.code, got.stderr)
 			doc := got.document(t)
 			require.Equal(t, 1, doc.Schema)
+			require.Empty(t, validate(t, got.stdout))
 			require.Equal(t, tc.code, doc.ExitCode)
 			require.Equal(t, tc.outcome, doc.Outcome)
 			require.Contains(t, doc.Summary, tc.summary)
@@ -263,10 +268,10 @@ func TestDocumentCarriesTheWholeCause(t *testing.T) {
 		Candidates: []events.Candidate{{Path: "/opt/stubs/libcuda.so", Reason: "a stub"}}, Near: []string{"/opt/libcudart.so.14"},
 	}
 	doc := evprobe(t.Context(), refusing(u), simulated(t), "-json").document(t)
-	require.Equal(t, []unavailable{{
+	require.Equal(t, []document.Refusal{{
 		Backend: "cuda", Cause: events.CauseStubDriver, Detail: "a stub answers", Advice: "take it off the path",
 		Path: "/opt/lib/libcudart.so.12", Version: 12040, Code: 34, CodeName: "cudaErrorStubLibrary",
-		Candidates: []events.Candidate{{Path: "/opt/stubs/libcuda.so", Reason: "a stub"}}, Near: []string{"/opt/libcudart.so.14"},
+		Candidates: []events.Candidate{{Path: "/opt/stubs/libcuda.so", Reason: "a stub"}}, Near: []string{"/opt/libcudart.so.14"}, Hint: hint.For("cuda", 34),
 	}}, doc.Unavailable)
 	require.Nil(t, doc.Device)
 
@@ -392,7 +397,7 @@ func interrupted(t *testing.T, signal os.Signal) {
 
 // noDevice runs evprobe with the ways to a device that it is built with, and expects
 // that there is none.
-func noDevice(t *testing.T, args ...string) document {
+func noDevice(t *testing.T, args ...string) document.Document {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	code := run(t.Context(), append(args, "-json"), &stdout, &stderr)
@@ -500,11 +505,11 @@ func openLoaded(ordinal int) (*opened, error) {
 func TestLibraryIsDescribedInTheDocument(t *testing.T) {
 	t.Parallel()
 	doc := evprobe(t.Context(), openLoaded, nil, "-json").document(t)
-	require.Equal(t, &library{
+	require.Equal(t, &document.Library{
 		API: "runtime", Path: "/opt/lib/libamdhip64.so.7", RuntimeVersion: 70051831, RuntimeVersionText: "7.0.51831",
 		DriverVersion: 70051831, DriverVersionText: "7.0.51831",
 	}, doc.Library)
-	require.Equal(t, &identity{Name: "x", UUID: "y"}, doc.Device)
+	require.Equal(t, &document.Device{Name: "x", UUID: "y"}, doc.Device)
 
 	none := evprobe(t.Context(), openLoaded, nil, "-json", "-device", "1").document(t).Unavailable[0]
 	require.Equal(t, "hip", none.Backend)
@@ -554,5 +559,21 @@ func TestGPUPassesEveryCheck(t *testing.T) {
 			want = probe.Skip // no call of CUDA reads the clock of the stamps
 		}
 		require.Equal(t, want, r.Verdict, "%s: %s", r.Name, r.Reason)
+	}
+}
+
+// A reader that has gone takes no answer, and that is no success: wilicc/gpu-burn#6.
+func TestClosedPipeIsNotSuccessForAnySubcommand(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"check", "order", "-backend", "mock"}, {"check", "order", "-backend", "mock", "-json"}, {"list"}, {"bench", "-backend", "mock", "-max", "4KiB"}} {
+		r, w, err := os.Pipe()
+		require.NoError(t, err)
+		require.NoError(t, r.Close())
+		cmd := program(t, args...)
+		cmd.Stdout = w
+		err = cmd.Run()
+		require.NoError(t, w.Close())
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit, "%v said that all is well", args)
 	}
 }

@@ -1,15 +1,14 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"example.com/devevents/cmd/evprobe/internal/document"
 	"example.com/devevents/cmd/evprobe/internal/probe"
 	"example.com/devevents/events"
 )
@@ -17,9 +16,11 @@ import (
 // printer writes to stdout, either text as it comes or one document, and keeps
 // the first error.
 type printer struct {
-	w    io.Writer
-	json bool
-	err  error
+	w      io.Writer
+	mute   bool // stdout is not for people
+	colour bool
+	silent bool // what is printed does not say how it ended
+	err    error
 }
 
 func (p *printer) write(text []byte) {
@@ -29,56 +30,104 @@ func (p *printer) write(text []byte) {
 }
 
 func (p *printer) text(s string) {
-	if !p.json {
+	if !p.mute {
 		p.write([]byte(s))
 	}
 }
 
-func (p *printer) document(d *document) {
-	text, err := json.MarshalIndent(d, "", "  ")
+// answer is text that was asked for, and not told on the way.
+func (p *printer) answer(o options, s string) {
+	if !o.json {
+		p.write([]byte(s))
+	}
+}
+
+func (p *printer) document(v any) {
+	text, err := document.Marshal(v)
 	if err != nil {
 		p.err = err
 		return
 	}
-	p.write(append(text, '\n'))
+	p.write(text)
 }
 
-// inOneLine leaves out what was tried in vain.
-func inOneLine(u *events.UnavailableError) string {
+// The colours, as parameters of the escape sequence.
+const (
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	bold   = "1"
+)
+
+func (p *printer) paint(colour, s string) string {
+	if !p.colour {
+		return s
+	}
+	return "\x1b[" + colour + "m" + s + "\x1b[0m"
+}
+
+var verdictColours = map[probe.Verdict]string{probe.Pass: green, probe.Fail: red, probe.Skip: yellow}
+
+// whole is a refusal with everything that was tried.
+func whole(r *document.Refusal) string { return unavailable(r).Error() }
+
+// inOneLine leaves out what was tried in vain. Where there is a hint, which knows more of
+// the code, it stands in the place of the advice.
+func inOneLine(r *document.Refusal) string {
+	u := unavailable(r)
+	if r.Hint != nil {
+		u.Advice = "hint: " + r.Hint.Text
+	}
 	line, _, _ := strings.Cut(u.Error(), "\n")
 	return line
 }
 
-// refused says in one line each which backends auto went past.
-func (p *printer) refused(tried []*events.UnavailableError) {
-	for _, u := range tried {
-		p.text("passed over: " + inOneLine(u) + "\n")
+func unavailable(r *document.Refusal) *events.UnavailableError {
+	return &events.UnavailableError{
+		Backend: r.Backend, Cause: r.Cause, Detail: r.Detail, Advice: r.Advice, Path: r.Path, Version: r.Version,
+		Code: r.Code, CodeName: r.CodeName, Candidates: r.Candidates, Near: r.Near,
 	}
 }
 
-func (p *printer) header(o *opened) {
-	s := fmt.Sprintf("%s device %d", o.backend, o.identity.Ordinal)
-	if o.identity.Kind != "" {
-		s += " (" + string(o.identity.Kind) + ")"
+// refused says in one line each which backends auto went past.
+func (p *printer) refused(tried []document.Refusal) {
+	for i := range tried {
+		p.text("passed over: " + inOneLine(&tried[i]) + "\n")
 	}
-	s += ": " + o.identity.Name
-	if o.identity.PCIBusID != "" {
-		s += ", PCI " + o.identity.PCIBusID
+}
+
+func (p *printer) header(d *document.Document) {
+	p.text(p.paint(bold, fmt.Sprintf("%s device %d", d.Backend, d.Device.Ordinal)+deviceText(*d.Device)+versions(d.Library)) + "\n")
+}
+
+// deviceText is what is known of a device, after its number.
+func deviceText(dev document.Device) string {
+	s := ""
+	if dev.Kind != "" {
+		s += " (" + string(dev.Kind) + ")"
 	}
-	if o.about.Library != nil {
-		s += fmt.Sprintf(", runtime %s, driver %s", o.about.RuntimeText, o.about.DriverText)
+	s += ": " + dev.Name
+	if dev.PCIBusID != "" {
+		s += ", PCI " + dev.PCIBusID
 	}
-	p.text(s + "\n")
+	return s
+}
+
+func versions(lib *document.Library) string {
+	if lib == nil {
+		return ""
+	}
+	return fmt.Sprintf(", runtime %s, driver %s", lib.RuntimeVersionText, lib.DriverVersionText)
 }
 
 // nameWidth fits the longest name of a check.
-var nameWidth = func() int {
+func nameWidth() int {
 	width := 0
 	for _, name := range probe.Names() {
 		width = max(width, len(name))
 	}
 	return width
-}()
+}
 
 func (p *printer) result(r probe.Result) {
 	var said []string
@@ -87,13 +136,23 @@ func (p *printer) result(r probe.Result) {
 			said = append(said, s)
 		}
 	}
+	width := nameWidth()
 	// An error's further lines go under the first.
-	text := strings.ReplaceAll(strings.Join(said, "; measured: "), "\n", "\n"+strings.Repeat(" ", nameWidth+8))
-	p.text(fmt.Sprintf("%-4s  %-*s  %s\n", strings.ToUpper(string(r.Verdict)), nameWidth, r.Name, text))
+	text := strings.ReplaceAll(strings.Join(said, "; measured: "), "\n", "\n"+strings.Repeat(" ", width+8))
+	verdict := p.paint(verdictColours[r.Verdict], fmt.Sprintf("%-4s", strings.ToUpper(string(r.Verdict))))
+	p.text(fmt.Sprintf("%s  %-*s  %s\n", verdict, width, r.Name, text))
+}
+
+func (p *printer) summary(d *document.Document) {
+	colour := green
+	if d.ExitCode != exitPassed {
+		colour = red
+	}
+	p.text(p.paint(colour, d.Summary) + "\n")
 }
 
 // failures says for each failure what was expected and what it means.
-func (p *printer) failures(d *document) {
+func (p *printer) failures(d *document.Document) {
 	for _, r := range d.Checks {
 		if r.Verdict == probe.Fail {
 			p.text(fmt.Sprintf("  %s: expected that %s; without it %s\n", r.Name, r.Expectation, r.Meaning))
@@ -101,68 +160,14 @@ func (p *printer) failures(d *document) {
 	}
 }
 
-// watch shows a run as it goes by.
-type watch struct {
-	out      *printer
-	log      *zap.Logger
-	progress *progress
-}
-
-func (w *watch) Running(index, count int, name, step string) {
-	if step == "" {
-		w.log.Debug("check begins", zap.String("check", name))
-	}
-	w.progress.show(fmt.Sprintf("[%d/%d] %s: %s", index+1, count, name, step))
-}
-
-func (w *watch) Done(r probe.Result) {
-	w.progress.clear()
-	w.out.result(r)
-	w.log.Debug("check is over", zap.String("check", r.Name), zap.String("verdict", string(r.Verdict)),
-		zap.String("reason", r.Reason), zap.Float64("duration_ms", r.DurationMS))
-}
-
-// progress is one line that is written over, on a terminal only. A nil one
-// shows nothing.
-type progress struct{ w io.Writer }
-
-// newProgress gives nil where the line would be in the way.
-func newProgress(stderr io.Writer, verbose bool) *progress {
-	f, ok := stderr.(*os.File)
-	if !ok || verbose {
-		return nil
-	}
-	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return nil
-	}
-	return &progress{w: f}
-}
-
-const (
-	clearLine     = "\r\x1b[K"
-	progressWidth = 79 // a longer line would wrap and not be written over
-)
-
-func (p *progress) show(line string) {
-	if p == nil {
-		return
-	}
-	if runes := []rune(line); len(runes) > progressWidth {
-		line = string(runes[:progressWidth])
-	}
-	fmt.Fprint(p.w, clearLine+line)
-}
-
-func (p *progress) clear() {
-	if p != nil {
-		fmt.Fprint(p.w, clearLine)
+// hints says what to do about the codes that were met.
+func (p *printer) hints(d *document.Document) {
+	for _, h := range d.Hints {
+		p.text("  hint: " + h.Text + "\n")
 	}
 }
 
-func newLogger(w io.Writer, verbose bool) *zap.Logger {
-	if !verbose {
-		return zap.NewNop()
-	}
+func newLogger(w zapcore.WriteSyncer) *zap.Logger {
 	encoder := zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig())
-	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), zapcore.DebugLevel))
+	return zap.New(zapcore.NewCore(encoder, w, zapcore.DebugLevel))
 }

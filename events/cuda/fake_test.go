@@ -214,6 +214,9 @@ func (r *rig) calls(t testing.TB) []call {
 		{"ScratchMemset", func() error { return dev.ScratchMemset(from, 1, 64, s) }},
 		{"ScratchCopy", func() error { return dev.ScratchCopy(to, from, 64, s) }},
 		{"ScratchSpin", func() error { _, err := dev.ScratchSpin(time.Microsecond, s); return err }},
+		{"LaunchEmpty", func() error { return dev.LaunchEmpty(s) }},
+		{"CacheResetPersisting", func() error { return dev.CacheResetPersisting() }},
+		{"DeviceSynchronize", func() error { return dev.DeviceSynchronize() }},
 		{"TimerAsk", func() error {
 			q, err := dev.TimerAsk(s)
 			if err == nil {
@@ -230,6 +233,8 @@ func (r *rig) calls(t testing.TB) []call {
 			return gate.Open()
 		}},
 		{"ScratchFree", func() error { return dev.ScratchFree(from) }},
+		{"ProfilerStart", dev.ProfilerStart},
+		{"ProfilerStop", dev.ProfilerStop},
 		{"CaptureBegin", func() error { return dev.CaptureBegin(other, events.CaptureThreadLocal) }},
 		{"EventRecordExternal", func() error { return dev.EventRecordExternal(end, other) }},
 		{"CaptureEnd", func() error { _, err := dev.CaptureEnd(other); return err }},
@@ -242,7 +247,8 @@ func (r *rig) calls(t testing.TB) []call {
 func TestListOfCallsIsComplete(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	listed := map[string]bool{"EventDestroy": true, "StreamDestroy": true, "Close": true} // which have tests of their own
+	// These have tests of their own; CacheBytes does not reach the device.
+	listed := map[string]bool{"EventDestroy": true, "StreamDestroy": true, "Close": true, "CacheBytes": true, "TelemetryRead": true}
 	for _, c := range open(t, 1, false).calls(t) {
 		require.NoError(t, c.do(), c.methods)
 		for name := range strings.FieldsSeq(c.methods) {

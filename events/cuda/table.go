@@ -8,6 +8,7 @@ import (
 	"example.com/devevents/events"
 	"example.com/devevents/events/internal/cfamily"
 	"example.com/devevents/events/internal/dl"
+	"example.com/devevents/events/internal/nvml"
 )
 
 // runtimeTable spells the family's functions as libcudart does. Only functions whose
@@ -44,6 +45,10 @@ func runtimeTable() *cfamily.Table {
 		SpinProgram: spinProgram,
 		SpinKernel:  "devevents_spin",
 		AskKernel:   "devevents_ask",
+		EmptyKernel: "devevents_empty",
+
+		CacheAttribute: 38, // CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
+		Telemetry:      telemetry,
 
 		BlockingUntimed: blockingSync | disableTiming,
 
@@ -73,6 +78,8 @@ func runtimeTable() *cfamily.Table {
 			cfamily.OpLastErrorPeek:  rt("cudaPeekAtLastError"),
 			cfamily.OpLastErrorClear: rt("cudaGetLastError"),
 			cfamily.OpErrorName:      rtOpt("cudaGetErrorName"),
+			cfamily.OpProfilerStart:  rtOpt("cudaProfilerStart"),
+			cfamily.OpProfilerStop:   rtOpt("cudaProfilerStop"),
 
 			cfamily.OpInit:           drv("cuInit"),
 			cfamily.OpBelowVersion:   drv("cuDriverGetVersion"),
@@ -84,6 +91,9 @@ func runtimeTable() *cfamily.Table {
 			cfamily.OpPrimaryRetain:  drv("cuDevicePrimaryCtxRetain"),
 			cfamily.OpPrimaryRelease: drv("cuDevicePrimaryCtxRelease_v2"),
 			cfamily.OpPrimaryState:   drv("cuDevicePrimaryCtxGetState"),
+			cfamily.OpAttribute:      drv("cuDeviceGetAttribute"),
+			cfamily.OpContextSync:    drv("cuCtxSynchronize"),
+			cfamily.OpResetLines:     drv("cuCtxResetPersistingL2Cache"),
 			cfamily.OpMalloc:         drv("cuMemAlloc_v2"),
 			cfamily.OpFree:           drv("cuMemFree_v2"),
 			cfamily.OpMemset:         drv("cuMemsetD8Async"),
@@ -99,6 +109,9 @@ func runtimeTable() *cfamily.Table {
 		},
 	}
 }
+
+// telemetry is the driver's management library, which is loaded when first asked for.
+func telemetry(id events.Identity) (events.Telemetry, error) { return nvml.Find(id) }
 
 // The flags of an event.
 const (
@@ -197,6 +210,10 @@ again:
 	setp.lt.u64 %p, %r5, %r1;
 	@%p bra again;
 	st.volatile.global.v2.u64 [%r2], {%r3, %r4};
+	ret;
+}
+.visible .entry devevents_empty()
+{
 	ret;
 }
 .visible .entry devevents_ask(.param .u64 flag, .param .u64 out)

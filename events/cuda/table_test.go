@@ -35,7 +35,7 @@ var moved = []string{
 	"cudaEventElapsedTime_v2", "cuEventElapsedTime_v2", "cudaLaunchHostFunc_v2",
 	"cudaSetDevice", "cudaGetDevice", "cudaInitDevice", "cudaDeviceReset", "cudaThreadExchangeStreamCaptureMode",
 	"cudaMemPrefetchAsync", "cudaMemAdvise", "cudaGraphKernelNodeCopyAttributes", "cudaDeviceSynchronize",
-	"cuCtxSynchronize", "cuMemcpyHtoDAsync_v2_ptsz",
+	"cuMemcpyHtoDAsync_v2_ptsz",
 }
 
 // ROCm/HIPIFY#2071, NVIDIA/TransformerEngine#1835, aws/aws-ofi-nccl#1019,

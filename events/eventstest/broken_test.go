@@ -3,6 +3,7 @@ package eventstest
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,17 @@ type breaker struct {
 	opts []mock.Option
 }
 
+// telemetry changes every reading.
+func telemetry(change func(*events.TelemetryReading)) func(*mock.Device, testing.TB) flaws {
+	return func(d *mock.Device, _ testing.TB) flaws {
+		return flaws{telemetry: func() (events.TelemetryReading, error) {
+			r, err := d.TelemetryRead()
+			change(&r)
+			return r, err
+		}}
+	}
+}
+
 // without makes nil of an error of one of these kinds.
 func without(err error, kinds ...error) error {
 	if oneOf(err, kinds) {
@@ -40,7 +52,7 @@ func untilEnd(t testing.TB) <-chan struct{} {
 }
 
 func breakers() []breaker {
-	return []breaker{
+	return append([]breaker{
 		{name: "nothing to wait for", rule: "work", opts: []mock.Option{mock.Without(mock.FeatureGate, mock.FeatureScratch)}},
 		{name: "name not fit for a file", rule: "backend-name", flaw: func(d *mock.Device, _ testing.TB) flaws {
 			return flaws{backend: func() string { return "Mock/" + d.Identity().PCIBusID }}
@@ -584,6 +596,26 @@ func breakers() []breaker {
 			}}
 		}},
 
+		{name: "telemetry of nothing", rule: "telemetry-fields", flaw: telemetry(func(r *events.TelemetryReading) { *r = events.TelemetryReading{} })},
+		{name: "a field that it does not have", rule: "telemetry-fields", flaw: telemetry(func(r *events.TelemetryReading) { r.Has &^= events.TelemetryPower })},
+		{name: "clocks in hertz", rule: "telemetry-fields", flaw: telemetry(func(r *events.TelemetryReading) { r.SMClock *= 1_000_000 })},
+		{name: "energy falls", rule: "telemetry-grows", flaw: telemetry(func(r *events.TelemetryReading) { r.Energy = math.MaxInt64 - r.Energy })},
+		{name: "telemetry waits for the device", rule: "telemetry-returns-at-once", flaw: func(d *mock.Device, _ testing.TB) flaws {
+			var last atomic.Value
+			return flaws{
+				record: func(e mock.Event, s mock.Stream) error {
+					last.Store(e)
+					return d.EventRecord(e, s)
+				},
+				telemetry: func() (events.TelemetryReading, error) {
+					if e, ok := last.Load().(mock.Event); ok {
+						_ = d.EventWait(e)
+					}
+					return d.TelemetryRead()
+				},
+			}
+		}},
+
 		{name: "gate does not hold", rule: "gate-holds", flaw: func(d *mock.Device, _ testing.TB) flaws {
 			return flaws{gate: func(s mock.Stream, watchdog time.Duration) (events.GateHandle, error) {
 				g, err := d.GateClose(s, watchdog)
@@ -710,7 +742,7 @@ func breakers() []breaker {
 				return err
 			}}
 		}},
-	}
+	}, measuringBreakers()...)
 }
 
 // outsideCapture answers an external record outside a capture with err, and does

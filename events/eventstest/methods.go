@@ -62,6 +62,9 @@ func (c *check[E, S]) streamCalls(s S) []call {
 			call{"ScratchMemset", func() error { return c.scratch.ScratchMemset(b, 1, 64, s) }},
 			call{"ScratchCopy", func() error { return c.scratch.ScratchCopy(b, b, 64, s) }})
 	}
+	if c.empty != nil {
+		list = append(list, call{"LaunchEmpty", func() error { return c.empty.LaunchEmpty(s) }})
+	}
 	if c.graphs != nil {
 		list = append(list,
 			call{"EventRecordExternal", func() error { return c.graphs.EventRecordExternal(e, s) }},

@@ -78,6 +78,9 @@ func rules[E any, S comparable]() []rule[E, S] {
 		{Rule{"wrap-not-destroyed", "StreamDestroy must refuse a stream that was only wrapped, with ErrInvalid"}, wrapNotDestroyed[E, S]},
 		{Rule{"timer-brackets", "An event's stamp must lie between two readings of the device's timer, taken before its record and after its wait"}, timerBrackets[E, S]},
 		{Rule{"stamps-as-elapsed", "Stamps must lie as far apart as EventElapsed says, and be refused as it refuses"}, stampsAsElapsed[E, S]},
+		{Rule{"telemetry-fields", "A reading of telemetry must have a field, what it does not have must be 0, and what it has must be a state that a device can be in"}, telemetryFields[E, S]},
+		{Rule{"telemetry-grows", "Energy and the times of limited clocks must never fall from one reading of telemetry to the next"}, telemetryGrows[E, S]},
+		{Rule{"telemetry-returns-at-once", "A reading of telemetry must not wait for the device's work"}, telemetryReturnsAtOnce[E, S]},
 		{Rule{"host-clock", "The host clock must never go back"}, hostClock[E, S]},
 
 		{Rule{"gate-holds", "Work queued behind a closed gate must wait until the gate is opened"}, gateHolds[E, S]},
@@ -86,6 +89,11 @@ func rules[E any, S comparable]() []rule[E, S] {
 		{Rule{"spin-measured", "A spin's Measured must be ErrNotReady before the work is done, at least the duration asked for after it, and not change"}, spinMeasured[E, S]},
 		{Rule{"spin-bounds", "A spin that is not above 0 and at most 10 s must be ErrInvalid"}, spinBounds[E, S]},
 		{Rule{"scratch-memory", "Device memory must take fills and copies of its own size, and refuse larger ones with ErrInvalid"}, scratchMemory[E, S]},
+
+		{Rule{"cache-size", "CacheBytes must be above 0, always the same, and need no work of the device: also while a gate holds a stream"}, cacheSize[E, S]},
+		{Rule{"synchronize-device", "DeviceSynchronize must not return before everything queued on any stream of the device is done"}, synchronizeDevice[E, S]},
+		{Rule{"versions-stable", "Versions must always be the same"}, versionsStable[E, S]},
+		{Rule{"empty-kernel", "LaunchEmpty must return at once, and what it queues must take no longer than Overhead"}, emptyKernel[E, S]},
 
 		{Rule{"capture-seen", "StreamCapturing must be true for a stream that is being captured, and for no other"}, captureSeen[E, S]},
 		{Rule{"capture-survives", "A graph capture must survive every call on events and streams that have no part in it"}, captureSurvives[E, S]},

@@ -87,6 +87,14 @@ func (c *check[E, S]) abilities(e E, s S) []*abilityOf {
 		}},
 	}
 
+	state, telemetry := has[events.Telemetry](api, "Telemetry")
+	telemetry.calls = []call{{"TelemetryRead", func() error { _, err := state.TelemetryRead(); return err }}}
+	tool, profiler := has[events.ProfilerControl](api, "ProfilerControl")
+	profiler.calls = []call{
+		{"ProfilerStart", func() error { return tool.ProfilerStart() }},
+		{"ProfilerStop", func() error { return tool.ProfilerStop() }},
+	}
+
 	names, identity := has[events.Identifier](api, "Identifier")
 	identity.quiet = func() { names.Identity() }
 	wraps, wrapper := has[events.StreamWrapper[S]](api, "StreamWrapper")
@@ -98,7 +106,22 @@ func (c *check[E, S]) abilities(e E, s S) []*abilityOf {
 	clock, host := has[events.HostClocker](api, "HostClocker")
 	host.quiet = func() { clock.HostClock() }
 
-	return []*abilityOf{querier, rounds, asker, untimed, gate, scratch, graphs, identity, wrapper, stats, stale, host, stamper, timer}
+	sizes, cache := has[events.Cache](api, "Cache")
+	cache.calls = []call{
+		{"CacheBytes", func() error { _, err := sizes.CacheBytes(); return err }},
+		{"CacheResetPersisting", func() error { return sizes.CacheResetPersisting() }},
+	}
+	syncs, syncer := has[events.DeviceSynchronizer](api, "DeviceSynchronizer")
+	syncer.calls = []call{{"DeviceSynchronize", func() error { return c.block(syncs.DeviceSynchronize) }}}
+	launches, empty := has[events.EmptyKernel[S]](api, "EmptyKernel")
+	empty.calls = []call{{"LaunchEmpty", func() error { return launches.LaunchEmpty(s) }}}
+	tells, versions := has[events.Versioned](api, "Versioned")
+	versions.quiet = func() { tells.Versions() }
+
+	return []*abilityOf{
+		querier, rounds, asker, untimed, gate, scratch, graphs, identity, wrapper, stats, stale, host, stamper, timer,
+		cache, syncer, empty, versions, telemetry, profiler,
+	}
 }
 
 // A symbol missing from an old library crashed days later at the first use:

@@ -91,6 +91,14 @@ func features() map[string]mock.Feature {
 		"Gate":           mock.FeatureGate,
 		"Scratch":        mock.FeatureScratch,
 		"Graphs":         mock.FeatureGraphs,
+		"Cache":          mock.FeatureCache,
+		"Versioned":      mock.FeatureVersioned,
+		"EmptyKernel":    mock.FeatureEmptyKernel,
+
+		"DeviceSynchronizer": mock.FeatureDeviceSynchronizer,
+
+		"Telemetry":       mock.FeatureTelemetry,
+		"ProfilerControl": mock.FeatureProfilerControl,
 	}
 }
 

@@ -62,6 +62,12 @@ type target[E any, S comparable] struct {
 	gate     events.Gate[S]
 	scratch  events.Scratch[S]
 	graphs   events.Graphs[E, S]
+	cache    events.Cache
+	syncer   events.DeviceSynchronizer
+	versions events.Versioned
+	empty    events.EmptyKernel[S]
+
+	telemetry events.Telemetry
 }
 
 func newTarget[E any, S comparable](api events.EventApi[E, S]) *target[E, S] {
@@ -80,6 +86,11 @@ func newTarget[E any, S comparable](api events.EventApi[E, S]) *target[E, S] {
 	x.gate, _ = events.Ability[events.Gate[S]](api)
 	x.scratch, _ = events.Ability[events.Scratch[S]](api)
 	x.graphs, _ = events.Ability[events.Graphs[E, S]](api)
+	x.cache, _ = events.Ability[events.Cache](api)
+	x.syncer, _ = events.Ability[events.DeviceSynchronizer](api)
+	x.versions, _ = events.Ability[events.Versioned](api)
+	x.empty, _ = events.Ability[events.EmptyKernel[S]](api)
+	x.telemetry, _ = events.Ability[events.Telemetry](api)
 	return x
 }
 

@@ -41,6 +41,11 @@ type flaws struct {
 	captureBegin  func(s mock.Stream, mode events.CaptureMode) error
 	captureEnd    func(s mock.Stream) (events.Graph[mock.Stream], error)
 	external      func(e mock.Event, s mock.Stream) error
+	cacheBytes    func() (int64, error)
+	syncAll       func() error
+	versions      func() (string, string)
+	empty         func(s mock.Stream) error
+	telemetry     func() (events.TelemetryReading, error)
 }
 
 // or picks a replacement, where there is one.
@@ -158,6 +163,22 @@ func (b *broken) EventRecordExternal(e mock.Event, s mock.Stream) error {
 	return or(b.external, b.Device.EventRecordExternal, b.external != nil)(e, s)
 }
 
+func (b *broken) CacheBytes() (int64, error) {
+	return or(b.cacheBytes, b.Device.CacheBytes, b.cacheBytes != nil)()
+}
+
+func (b *broken) DeviceSynchronize() error {
+	return or(b.syncAll, b.Device.DeviceSynchronize, b.syncAll != nil)()
+}
+
+func (b *broken) Versions() (driver, runtime string) {
+	return or(b.versions, b.Device.Versions, b.versions != nil)()
+}
+
+func (b *broken) LaunchEmpty(s mock.Stream) error {
+	return or(b.empty, b.Device.LaunchEmpty, b.empty != nil)(s)
+}
+
 // The pieces that broken handles of abilities are made of.
 
 type graphFunc struct {
@@ -175,3 +196,7 @@ func (open gateFunc) Open() error { return open() }
 type spinFunc func() (time.Duration, error)
 
 func (measured spinFunc) Measured() (time.Duration, error) { return measured() }
+
+func (b *broken) TelemetryRead() (events.TelemetryReading, error) {
+	return or(b.telemetry, b.Device.TelemetryRead, b.telemetry != nil)()
+}

@@ -42,6 +42,14 @@ const (
 	OpCaptureBegin
 	OpCaptureEnd
 	OpGraphLaunch
+	OpCacheBytes
+	OpCacheResetPersisting
+	OpDeviceSynchronize
+	OpLaunchEmpty
+	OpRead
+	OpTelemetryRead
+	OpProfilerStart
+	OpProfilerStop
 	OpHostRead
 	opCount
 )
@@ -51,7 +59,7 @@ var opNames = [opCount]string{
 	"EventQuery", "RoundBegin", "RoundQuery", "RoundEnd", "EventWait", "EventElapsed", "EventStamp", "DeviceAndHostTimer", "StreamWaitEvent",
 	"StreamSynchronize", "StreamCreateNonBlocking", "StreamDestroy", "StreamCapturing", "GateClose", "GateOpen",
 	"ScratchAlloc", "ScratchFree", "ScratchMemset", "ScratchCopy", "ScratchSpin", "SpinMeasured", "Work",
-	"CaptureBegin", "CaptureEnd", "GraphLaunch", "HostRead",
+	"CaptureBegin", "CaptureEnd", "GraphLaunch", "CacheBytes", "CacheResetPersisting", "DeviceSynchronize", "LaunchEmpty", "Read", "TelemetryRead", "ProfilerStart", "ProfilerStop", "HostRead",
 }
 
 // String is the name of the method.
@@ -63,7 +71,9 @@ func (o Op) String() string {
 }
 
 // Waits reports whether the call waits for the device by its nature.
-func (o Op) Waits() bool { return o == OpEventWait || o == OpStreamSynchronize }
+func (o Op) Waits() bool {
+	return o == OpEventWait || o == OpStreamSynchronize || o == OpDeviceSynchronize
+}
 
 func (o Op) function() string { return backend + o.String() }
 

@@ -294,6 +294,24 @@ func TestSwitchedOffAbilities(t *testing.T) {
 			_, ok := events.Ability[events.Graphs[mock.Event, mock.Stream]](d)
 			return ok, d.EventRecordExternal(mock.Event{}, mock.Stream{})
 		},
+		mock.FeatureCache: func(d *mock.Device) (bool, error) {
+			_, ok := events.Ability[events.Cache](d)
+			_, err := d.CacheBytes()
+			return ok, err
+		},
+		mock.FeatureDeviceSynchronizer: func(d *mock.Device) (bool, error) {
+			_, ok := events.Ability[events.DeviceSynchronizer](d)
+			return ok, d.DeviceSynchronize()
+		},
+		mock.FeatureVersioned: func(d *mock.Device) (bool, error) {
+			_, ok := events.Ability[events.Versioned](d)
+			driver, _ := d.Versions()
+			return ok, absentIf(driver == "")
+		},
+		mock.FeatureEmptyKernel: func(d *mock.Device) (bool, error) {
+			_, ok := events.Ability[events.EmptyKernel[mock.Stream]](d)
+			return ok, d.LaunchEmpty(mock.Stream{})
+		},
 		mock.FeatureTimerReader: func(d *mock.Device) (bool, error) {
 			_, ok := events.Ability[events.TimerReader](d)
 			_, _, err := d.DeviceAndHostTimer()
@@ -303,6 +321,15 @@ func TestSwitchedOffAbilities(t *testing.T) {
 			_, ok := events.Ability[events.Stamper[mock.Event]](d)
 			_, err := d.EventStamp(mock.Event{})
 			return ok, err
+		},
+		mock.FeatureTelemetry: func(d *mock.Device) (bool, error) {
+			_, ok := events.Ability[events.Telemetry](d)
+			_, err := d.TelemetryRead()
+			return ok, err
+		},
+		mock.FeatureProfilerControl: func(d *mock.Device) (bool, error) {
+			_, ok := events.Ability[events.ProfilerControl](d)
+			return ok, d.ProfilerStart()
 		},
 		mock.FeatureIdentifier: func(d *mock.Device) (bool, error) {
 			_, ok := events.Ability[events.Identifier](d)
@@ -321,7 +348,7 @@ func TestSwitchedOffAbilities(t *testing.T) {
 			return ok, absentIf(d.EventStats() == events.Stats{})
 		},
 	}
-	require.Len(t, all, 12)
+	require.Len(t, all, 18)
 	for f, try := range all {
 		ok, err := try(mock.NewDevice())
 		require.True(t, ok, "feature %d", f)

@@ -24,12 +24,16 @@ type Device struct {
 	stats     events.Stats
 	unrelaxed bool
 	rounds    int
+	telemetry telemetry
+	profiling bool
 
 	queues  map[uintptr]*queue // live streams by handle
+	orphans []*queue           // of destroyed streams, with work left
 	wrapped map[uintptr]*stream
 	buffers map[uintptr]int64
 	used    int64
 	lastPtr uintptr
+	cache   *cache // nil where the cache makes nothing faster
 }
 
 var (
@@ -47,10 +51,16 @@ var (
 	_ events.Gate[Stream]            = (*Device)(nil)
 	_ events.Scratch[Stream]         = (*Device)(nil)
 	_ events.Graphs[Event, Stream]   = (*Device)(nil)
+	_ events.Cache                   = (*Device)(nil)
+	_ events.DeviceSynchronizer      = (*Device)(nil)
+	_ events.Versioned               = (*Device)(nil)
+	_ events.EmptyKernel[Stream]     = (*Device)(nil)
+	_ events.Telemetry               = (*Device)(nil)
+	_ events.ProfilerControl         = (*Device)(nil)
 )
 
 // Feature is an ability that can be switched off.
-type Feature uint16
+type Feature uint32
 
 // The abilities of package events.
 const (
@@ -66,6 +76,12 @@ const (
 	FeatureGraphs
 	FeatureStamper
 	FeatureTimerReader
+	FeatureCache
+	FeatureDeviceSynchronizer
+	FeatureVersioned
+	FeatureEmptyKernel
+	FeatureTelemetry
+	FeatureProfilerControl
 )
 
 func newDevice(s *System, ordinal int, cfg deviceConfig) *Device {
@@ -83,6 +99,7 @@ func newDevice(s *System, ordinal int, cfg deviceConfig) *Device {
 		wrapped:   map[uintptr]*stream{},
 		buffers:   map[uintptr]int64{},
 		lastPtr:   uintptr(ordinal+1) << 28,
+		cache:     newCache(cfg),
 	}
 }
 
@@ -120,6 +137,18 @@ func (d *Device) Offers(ability any) bool {
 		f = FeatureStamper
 	case *events.TimerReader:
 		f = FeatureTimerReader
+	case *events.Cache:
+		f = FeatureCache
+	case *events.DeviceSynchronizer:
+		f = FeatureDeviceSynchronizer
+	case *events.Versioned:
+		f = FeatureVersioned
+	case *events.EmptyKernel[Stream]:
+		f = FeatureEmptyKernel
+	case *events.Telemetry:
+		f = FeatureTelemetry
+	case *events.ProfilerControl:
+		f = FeatureProfilerControl
 	}
 	return d.has(f)
 }

@@ -26,6 +26,11 @@ type deviceConfig struct {
 	waitLatency   int64
 	memoryLatency int64
 	memory        int64
+	emptyCost     int64
+	cacheBytes    int64
+	cacheSpeed    float64 // of what is in the cache, against memory; 0: the cache is not simulated
+	driver        string
+	runtime       string
 	recordCost    int64
 	queryCost     int64
 	readCost      int64
@@ -48,6 +53,10 @@ func defaults() config {
 			waitLatency:   1450,
 			memoryLatency: 1500,
 			memory:        64 << 30,
+			emptyCost:     1472,
+			cacheBytes:    60 << 20,
+			driver:        "simulated driver 1.0",
+			runtime:       "simulated runtime 1.0",
 			queueLimit:    1020,
 		},
 	}
@@ -75,7 +84,7 @@ func ForDevice(i int, opts ...Option) Option {
 func Ideal() Option {
 	return func(c *config) {
 		d := &c.device
-		d.eventCost, d.launchLatency, d.waitLatency, d.memoryLatency = 0, 0, 0, 0
+		d.eventCost, d.launchLatency, d.waitLatency, d.memoryLatency, d.emptyCost = 0, 0, 0, 0, 0
 		d.tick = 1
 		d.exact = true
 	}
@@ -127,6 +136,26 @@ func WaitLatency(d time.Duration) Option {
 
 // Memory is the size of the device's memory. The default is 64 GiB.
 func Memory(bytes int64) Option { return func(c *config) { c.device.memory = bytes } }
+
+// CacheOf gives the device a last-level cache of so many bytes, from which reads are
+// speed times as fast as from memory; a speed of 1 or less simulates no contents. By
+// default there are 60 MiB without contents. It has lines of 64 KiB, takes in what is
+// read and written, and drops first what was used longest ago.
+func CacheOf(bytes int64, speed float64) Option {
+	return func(c *config) {
+		c.device.cacheBytes, c.device.cacheSpeed = bytes, speed
+	}
+}
+
+// Versions are what events.Versioned answers.
+func Versions(driver, runtime string) Option {
+	return func(c *config) { c.device.driver, c.device.runtime = driver, runtime }
+}
+
+// EmptyCost is the time that an empty kernel takes on its stream. The default is 1.472 us.
+func EmptyCost(d time.Duration) Option {
+	return func(c *config) { c.device.emptyCost = nonNegative(d) }
+}
 
 // HostCost makes simulated time pass for the caller of EventRecord, of
 // EventQuery or RoundQuery, and of a reading of the host's clock. It counts

@@ -25,6 +25,7 @@ type op struct {
 	depEnd int64 // where dep is nil
 	gate   *gate
 	spin   *spin
+	moves  []access // of opWork: what it takes depends on the cache
 }
 
 // queue is a stream's work: a ring of operations that are not over. Ends are
@@ -109,7 +110,7 @@ func (q *queue) resolve(now int64) bool {
 func (q *queue) finish(o *op, start, now int64) bool {
 	switch o.kind {
 	case opWork:
-		o.end = q.dev.clock.after(start, o.dur)
+		o.end = q.dev.clock.after(start, o.dur+q.dev.cache.run(o.moves))
 	case opRecord:
 		o.end = start + o.dur
 	case opWait:

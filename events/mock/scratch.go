@@ -9,8 +9,7 @@ import (
 
 const (
 	maxSpin         = 10 * time.Second
-	fillBytesPerUs  = 4_580_000 // measured on one server GPU
-	copyBytesPerUs  = 2_290_000 // a copy reads and writes
+	nsPerByte       = 1e3 / 4_580_000 // read or written; measured on one server GPU
 	bufferAlignment = 512
 )
 
@@ -59,6 +58,7 @@ func (d *Device) free(c *call, b events.Buffer) error {
 		return err
 	}
 	d.used -= d.buffers[b.Address]
+	d.cache.forget(b.Address)
 	delete(d.buffers, b.Address)
 	return nil
 }
@@ -79,26 +79,30 @@ func (d *Device) holds(op Op, b events.Buffer, bytes int64) error {
 func (d *Device) ScratchMemset(b events.Buffer, _ byte, bytes int64, s Stream) error {
 	c := d.begin(OpScratchMemset)
 	c.stream = s.ID()
-	return d.end(&c, d.move(&c, s, bytes, fillBytesPerUs, b))
+	return d.end(&c, d.move(&c, s, bytes, access{b.Address, bytes, true}))
 }
 
 // ScratchCopy implements events.Scratch.
 func (d *Device) ScratchCopy(dst, src events.Buffer, bytes int64, s Stream) error {
 	c := d.begin(OpScratchCopy)
 	c.stream = s.ID()
-	return d.end(&c, d.move(&c, s, bytes, copyBytesPerUs, dst, src))
+	return d.end(&c, d.move(&c, s, bytes, access{src.Address, bytes, false}, access{dst.Address, bytes, true}))
 }
 
-func (d *Device) move(c *call, s Stream, bytes, perUs int64, buffers ...events.Buffer) error {
+func (d *Device) move(c *call, s Stream, bytes int64, moves ...access) error {
 	if err := d.need(FeatureScratch, c.op); err != nil {
 		return err
 	}
-	for _, b := range buffers {
-		if err := d.holds(c.op, b, bytes); err != nil {
+	for _, m := range moves {
+		if err := d.holds(c.op, events.Buffer{Address: m.buffer}, bytes); err != nil {
 			return err
 		}
 	}
-	return d.submit(c, s, op{kind: opWork, dur: d.cfg.memoryLatency + int64(float64(bytes)/float64(perUs)*1e3)})
+	o := op{kind: opWork, dur: d.cfg.memoryLatency, moves: moves}
+	if d.cache == nil {
+		o.moves, o.dur = nil, o.dur+int64(float64(len(moves))*float64(bytes)*nsPerByte)
+	}
+	return d.submit(c, s, o)
 }
 
 // ScratchSpin implements events.Scratch.

@@ -103,6 +103,7 @@ func (d *Device) destroyStream(c *call, s Stream) error {
 		k.invalid = true
 	}
 	delete(d.queues, s.p.queue.handle)
+	d.orphans = append(d.working(), s.p.queue)
 	d.stats.LiveStreams--
 	if d.lost != 0 {
 		d.stats.AbandonedAtEnd++

@@ -41,6 +41,7 @@ var rooms = map[string][]string{
 	"internal/testcount":        {},
 	"internal/alarm":            {},
 	"internal/slab":             {},
+	"internal/schematest":       {},
 }
 
 // roomOf is the longest key of rooms that the folder lies in.

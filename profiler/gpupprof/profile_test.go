@@ -57,25 +57,27 @@ func (s *service) flush(t testing.TB) {
 }
 
 // window opens one of d, with what inside does in it.
-func (s *service) window(t testing.TB, ctx context.Context, tr *profiler.Track, d time.Duration, inside func(context.Context)) {
-	t.Helper()
-	require.NoError(t, profiler.Do(ctx, tr, func(ctx context.Context) error {
+func (s *service) window(ctx context.Context, tr *profiler.Track, d time.Duration, inside func(context.Context)) {
+	err := profiler.Do(ctx, tr, func(ctx context.Context) error {
 		if inside != nil {
 			inside(ctx)
 		}
 		return s.dev.Work(s.stream, d)
-	}))
+	})
+	if err != nil {
+		panic(err) // also on goroutines that are not the test's
+	}
 }
 
 //go:noinline
-func prefill(t testing.TB, ctx context.Context, s *service, tr *profiler.Track) {
-	s.window(t, ctx, tr, 3*time.Millisecond, nil)
+func prefill(ctx context.Context, s *service, tr *profiler.Track) {
+	s.window(ctx, tr, 3*time.Millisecond, nil)
 }
 
 //go:noinline
-func decode(t testing.TB, ctx context.Context, s *service, tr, inner *profiler.Track) {
-	s.window(t, ctx, tr, time.Millisecond, func(ctx context.Context) {
-		s.window(t, ctx, inner, time.Millisecond, nil)
+func decode(ctx context.Context, s *service, tr, inner *profiler.Track) {
+	s.window(ctx, tr, time.Millisecond, func(ctx context.Context) {
+		s.window(ctx, inner, time.Millisecond, nil)
 	})
 }
 
@@ -129,8 +131,8 @@ func TestPprofShowsDeviceTimeByGoFunction(t *testing.T) {
 	request, layer := s.track("request"), s.track("layer")
 	const n = 50
 	for range n {
-		prefill(t, context.Background(), s, request)
-		decode(t, context.Background(), s, request, layer)
+		prefill(context.Background(), s, request)
+		decode(context.Background(), s, request, layer)
 		s.flush(t)
 	}
 	require.NoError(t, s.prof.Close())
@@ -161,7 +163,7 @@ func TestProfileCarriesLabels(t *testing.T) {
 	tr := s.track("request")
 	for i, tenant := range []string{"a", "b", "b"} {
 		pprof.Do(context.Background(), pprof.Labels("tenant", tenant), func(ctx context.Context) {
-			s.window(t, ctx, tr, time.Duration(i+1)*time.Millisecond, nil)
+			s.window(ctx, tr, time.Duration(i+1)*time.Millisecond, nil)
 		})
 	}
 	s.flush(t)
@@ -188,7 +190,7 @@ func TestProfileWithoutStacksShowsWindows(t *testing.T) {
 	p := gpupprof.New()
 	_, err := s.prof.AddSink(p)
 	require.NoError(t, err)
-	s.window(t, context.Background(), s.track("w"), time.Millisecond, nil)
+	s.window(context.Background(), s.track("w"), time.Millisecond, nil)
 	s.flush(t)
 	require.NoError(t, s.prof.Close())
 	file := filepath.Join(t.TempDir(), "gpu.pb.gz")
@@ -236,8 +238,8 @@ func TestProfileIsServed(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				prefill(t, context.Background(), s, request)
-				decode(t, context.Background(), s, request, layer)
+				prefill(context.Background(), s, request)
+				decode(context.Background(), s, request, layer)
 				_ = s.dev.StreamSynchronize(s.stream)
 			}
 		}

@@ -60,6 +60,8 @@ type Drift struct {
 	// P is the two-sided probability of a trend at least this clear among samples
 	// in random order.
 	P float64 `json:"p"`
+	// Adjusted is P among samples whose neighbours are as alike as these, at least P.
+	Adjusted float64 `json:"p_adjusted"`
 	// Tau is Kendall's tau-b of the samples with their index, from -1 to 1.
 	Tau float64 `json:"tau"`
 	// Change is the median of the last third less that of the first, in the unit
@@ -69,18 +71,20 @@ type Drift struct {
 
 // FindDrift tests samples, in the order in which they were taken, for a trend: the
 // rank test of Mann and Kendall against the index, normal approximation with
-// corrections for ties and continuity. The verdict is a drift if P is below 0.01
+// corrections for ties and continuity. The verdict is a drift if Adjusted is below 0.01
 // and the medians of the first and last third differ by more than the quantum and
-// 0.5 % of the median, in the direction of the trend. Fewer than 10 samples are "unknown". Correlation of
-// neighbours makes P too small; the size that a drift must have is there for that.
+// 0.5 % of the median, in the direction of the trend. Fewer than 10 samples are "unknown". Where
+// neighbours are correlated, Adjusted takes P's place, and samples that are worth fewer than
+// 6 independent ones are no drift: nothing can be said of them.
 func FindDrift(samples []float64, quantum float64) Drift {
 	kept, _ := Finite(samples)
 	n := len(kept)
 	if n < minSamplesDrift {
-		return Drift{Verdict: DriftUnknown, P: 1}
+		return Drift{Verdict: DriftUnknown, P: 1, Adjusted: 1}
 	}
 	d := Drift{Verdict: DriftNone}
 	d.Tau, d.P = mannKendall(kept)
+	d.Adjusted = trendP(d.P, kept)
 	third := n / 3
 	first, _ := Sorted(kept[:third])
 	last, _ := Sorted(kept[n-third:])
@@ -89,7 +93,7 @@ func FindDrift(samples []float64, quantum float64) Drift {
 	median := Median(all)
 	size := max(tick(quantum, median), driftSize*math.Abs(median))
 	switch {
-	case d.P >= driftP:
+	case d.Adjusted >= driftP:
 	case d.Tau > 0 && d.Change > size:
 		d.Verdict = DriftUp
 	case d.Tau < 0 && d.Change < -size:

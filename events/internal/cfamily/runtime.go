@@ -30,6 +30,10 @@ type Info struct {
 	DriverVersion      int               `json:"driver_version"`
 	DriverVersionText  string            `json:"driver_version_text"`
 	Devices            []events.Identity `json:"devices"`
+	// Origin says in a few words how the library was found, and Skipped what was tried
+	// before it and why that was refused.
+	Origin  string             `json:"origin,omitempty"`
+	Skipped []events.Candidate `json:"skipped,omitempty"`
 }
 
 // errNotOpened answers for a Runtime that is not Open's.
@@ -117,6 +121,8 @@ func (r *Runtime[V]) Info() Info {
 		RuntimeVersionText: l.versionText(l.version.runtime),
 		DriverVersion:      l.version.driver,
 		DriverVersionText:  l.versionText(l.version.driver),
+		Origin:             l.runtime.Origin(),
+		Skipped:            slices.Clone(l.runtime.Skipped()),
 	}
 	if l.driver != nil {
 		info.Driver = l.driver.Path()
@@ -211,6 +217,17 @@ func (d Device[V]) Offers(ability any) bool {
 		return l.scratchable()
 	case *events.Graphs[Event[V], Stream[V]]:
 		return l.graphable()
+	case *events.Cache:
+		return l.cached()
+	case *events.DeviceSynchronizer:
+		return l.synchronizable()
+	case *events.EmptyKernel[Stream[V]]:
+		return l.launchable()
+	case *events.ProfilerControl:
+		return l.profilable()
+	case *events.Telemetry:
+		_, err := d.telemetry()
+		return err == nil
 	}
 	return true
 }

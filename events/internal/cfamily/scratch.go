@@ -25,6 +25,7 @@ type scratch struct {
 	next   int
 	gates  [gateSlots]*gateSlot
 	asker  uintptr // the kernel that answers
+	empty  uintptr // the kernel that does nothing
 	asks   [askSlots]*TimerQuestion
 }
 
@@ -245,6 +246,11 @@ func (d Device[V]) loadKernel() error {
 	if err != nil {
 		return err
 	}
+	if d.lib.launchable() && s.empty == 0 {
+		if s.empty, err = d.kernelNamed(d.lib.table.EmptyKernel); err != nil {
+			return err
+		}
+	}
 	warm, err := d.StreamCreateNonBlocking()
 	if err != nil {
 		return err
@@ -255,7 +261,10 @@ func (d Device[V]) loadKernel() error {
 		if err = d.launchSpin(first, 1, warm); err != nil {
 			first.discard()
 		} else {
-			err = d.StreamSynchronize(warm)
+			if s.empty != 0 {
+				err = d.launchEmpty(warm)
+			}
+			err = errors.Join(err, d.StreamSynchronize(warm))
 		}
 	}
 	if err != nil {
@@ -479,7 +488,7 @@ func (d *dev) Close() error {
 	}
 	if d.fault.Load() != nil {
 		d.stats.abandoned.Add(1)
-		s.host, s.device, s.module, s.kernel, s.asker = 0, 0, 0, 0, 0
+		s.host, s.device, s.module, s.kernel, s.asker, s.empty = 0, 0, 0, 0, 0, 0
 		return nil
 	}
 	var first error
@@ -491,6 +500,6 @@ func (d *dev) Close() error {
 			first = err
 		}
 	}
-	s.host, s.device, s.module, s.kernel, s.asker = 0, 0, 0, 0, 0
+	s.host, s.device, s.module, s.kernel, s.asker, s.empty = 0, 0, 0, 0, 0, 0
 	return first
 }

@@ -1,6 +1,9 @@
 package cfamily
 
-import "example.com/devevents/events/internal/dl"
+import (
+	"example.com/devevents/events"
+	"example.com/devevents/events/internal/dl"
+)
 
 // Op is one function that the backends of this family share. The vendors spell
 // it differently and agree on its arguments.
@@ -47,6 +50,9 @@ const (
 	OpPrimaryRetain  // (context*, int32 device)
 	OpPrimaryRelease // (int32 device)
 	OpPrimaryState   // (int32 device, uint32* flags, int32* active)
+	OpAttribute      // (int32*, int32 attribute, int32 device)
+	OpContextSync    // ()
+	OpResetLines     // (), of the cache of the current context's device
 
 	OpMalloc         // (address*, size)
 	OpFree           // (address)
@@ -60,6 +66,9 @@ const (
 	OpModuleUnload   // (module)
 	OpLaunch         // cuLaunchKernel
 	OpWaitValue      // (stream, address, uint32 value, uint32 flags)
+
+	OpProfilerStart // ()
+	OpProfilerStop  // ()
 
 	opCount
 )
@@ -121,6 +130,16 @@ type Table struct {
 	// is not 0, a second at most, and writes the timer to the second; empty where there
 	// is none.
 	AskKernel string
+	// EmptyKernel of the same program does nothing with no parameters; empty where there is
+	// none.
+	EmptyKernel string
+	// CacheAttribute is the number under which OpAttribute gives the bytes of the
+	// last-level cache; 0 where there is none.
+	CacheAttribute int32
+
+	// Telemetry finds what reads a device's state, which may load another library; nil
+	// where nothing here does. The error says why there is none.
+	Telemetry func(events.Identity) (events.Telemetry, error)
 
 	// BlockingUntimed are the flags of an event that waits in the driver and is
 	// not read for its time.

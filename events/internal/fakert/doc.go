@@ -52,6 +52,15 @@
 // fake_work, which queues work of some ns on a stream (Work), and fake_hold and
 // fake_release, which keep a stream busy and let it go (Hold and Release).
 //
+// # The management library
+//
+// NVML builds testdata/fake_nvml.c in place of a runtime: as many functions of NVIDIA's
+// management library as are used, and one that must not be. Until nvmlInit_v2 every
+// function answers 1 (uninitialized). It has one device, found by any UUID and bus id;
+// fake_asked gives the last one asked for. Its keys, all to set and get: fail_<Function>,
+// calls_<Function>, slow_us_<Function>, and the answers sm_clock, memory_clock, reasons,
+// temperature, power, energy, mig, power_violation and thermal_violation.
+//
 // # Keys for a function
 //
 // Function is a name with its prefix (cudaEventQuery) or without it (EventQuery:
@@ -89,6 +98,7 @@
 //	elapsed_untouched     elapsed succeeds and writes nothing
 //	fast_clock            records on idle streams count 1280 ns instead of reading a
 //	                      clock
+//	cache_bytes           62914560
 //	manual_clock          device time stands still until told
 //	now_ns, advance_ns    device time; setting either makes the clock manual
 //	last_error            of the calling thread
@@ -103,6 +113,7 @@
 //	                      (RecordWithFlags only) and last_wait_flags
 //	invalidated_captures  captures that somebody killed
 //	bad_handles           handles that did not exist
+//	line_resets           resets of the cache's persisting lines
 //	capture_mode, current_device, current_context   of the calling thread; the
 //	                      context as its device's number, -1 for none
 //	ctx_init_<device>     times that a context was opened on it

@@ -18,14 +18,16 @@ import (
 type env[E any, S comparable] struct {
 	*device[E, S]
 	ctx         context.Context
+	name        string // of the check
 	step        atomic.Pointer[string]
 	measurement []string
 	numbers     map[string]any
+	series      []Series
 	giveBack    []func() error
 }
 
-func newEnv[E any, S comparable](ctx context.Context, d *device[E, S]) *env[E, S] {
-	e := &env[E, S]{device: d, ctx: ctx, numbers: map[string]any{}}
+func newEnv[E any, S comparable](ctx context.Context, d *device[E, S], name string) *env[E, S] {
+	e := &env[E, S]{device: d, ctx: ctx, name: name, numbers: map[string]any{}}
 	start := "start"
 	e.step.Store(&start)
 	return e
@@ -48,7 +50,7 @@ func (e *env[E, S]) execute(c check[E, S]) finished {
 	if back := guard(e.close); err == nil && back != nil {
 		err = fmt.Errorf("handles could not be given back: %w", back)
 	}
-	return finished{err: err, measurement: strings.Join(e.measurement, "; "), numbers: e.numbers}
+	return finished{err: err, measurement: strings.Join(e.measurement, "; "), numbers: e.numbers, series: e.series}
 }
 
 // guard turns a panic, which no backend may let out, into an error.
@@ -76,6 +78,9 @@ func (e *env[E, S]) close() error {
 func (e *env[E, S]) at(format string, args ...any) error {
 	s := fmt.Sprintf(format, args...)
 	e.step.Store(&s)
+	if e.settings.Step != nil {
+		e.settings.Step(e.name, s)
+	}
 	return e.ctx.Err()
 }
 
@@ -98,6 +103,19 @@ func (e *env[E, S]) number(key string, value float64) {
 func (e *env[E, S]) count(key string, n int)                 { e.number(key, float64(n)) }
 func (e *env[E, S]) nanoseconds(key string, d time.Duration) { e.number(key+"_ns", float64(d)) }
 func (e *env[E, S]) clamped() uint64                         { return e.stats.EventStats().Clamped }
+
+// maxReadings bounds what a series has.
+const maxReadings = 1000
+
+// readings keeps single readings for a picture, the first of them where there are
+// many. at has the time of each, or is nil.
+func (e *env[E, S]) readings(name string, at []float64, values []time.Duration) {
+	s := Series{Name: name, Unit: "ns", At: at}
+	for _, v := range values[:min(len(values), maxReadings)] {
+		s.Values = append(s.Values, float64(v))
+	}
+	e.series = append(e.series, s)
+}
 
 // stream makes a stream that goes when the check is over.
 func (e *env[E, S]) stream() (S, error) {

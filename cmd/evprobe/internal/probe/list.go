@@ -123,3 +123,17 @@ func Names() []string {
 	}
 	return names
 }
+
+// NotRun is the result of a check that did not come to its end, for the reason given.
+// Its name must be one of Names.
+func NotRun(name string, v Verdict, reason string) Result {
+	for _, c := range list[struct{}, struct{}]() {
+		if c.name == name {
+			return c.result(v, reason)
+		}
+	}
+	return Result{Name: name, Verdict: v, Reason: reason, Numbers: map[string]any{}}
+}
+
+// Expectation is what the check of that name expects, empty for no such check.
+func Expectation(name string) string { return NotRun(name, Skip, "").Expectation }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +31,18 @@ type Result struct {
 	Reason      string         `json:"reason,omitempty"` // why it failed or was skipped
 	Meaning     string         `json:"meaning_of_failure"`
 	Numbers     map[string]any `json:"numbers"` // the unit is the last part of each key
+	Series      []Series       `json:"series,omitempty"`
+	Code        int32          `json:"code,omitempty"` // the driver's, where it failed by one
+	CodeName    string         `json:"code_name,omitempty"`
 	DurationMS  float64        `json:"duration_ms"`
+}
+
+// Series is single readings, for pictures. There are at most 1000 of them.
+type Series struct {
+	Name   string    `json:"name"`
+	Unit   string    `json:"unit"`         // of the values
+	At     []float64 `json:"at,omitempty"` // seconds since the first reading, where that matters
+	Values []float64 `json:"values"`
 }
 
 // Unfinished is the check that was running when the context ended.
@@ -41,6 +53,9 @@ type Unfinished struct {
 	// Hung says that it did not stop either when the context ended: in all
 	// likelihood a call into the backend does not return.
 	Hung bool `json:"hung"`
+	// StepLimit says that it was ended for one step that took too long, before the
+	// time of the whole run was over.
+	StepLimit bool `json:"step_limit"`
 }
 
 // Outcome is what came of a run. Results has one entry for every check, those
@@ -50,6 +65,8 @@ type Outcome struct {
 	Unfinished *Unfinished
 	// Complete says that the context did not end first.
 	Complete bool
+	// Lost says that nothing works on the device any more.
+	Lost bool
 }
 
 // Count is how many results have the verdict.
@@ -97,6 +114,13 @@ type Settings struct {
 	// Grace is how long a check may take to notice that the context has
 	// ended; 0 is DefaultGrace.
 	Grace time.Duration
+	// StepLimit is how long one step of a check may take; 0 is no limit.
+	StepLimit time.Duration
+	// Only has the names of the checks to run, in any order; empty is all.
+	Only []string
+	// Step is told each step of a check before it is taken, on the goroutine of the
+	// check, so that it is known also if the process dies in it. Nil is nobody.
+	Step func(check, step string)
 	// Watch sees the run go by, on the goroutine that called Run.
 	Watch Watcher
 }
@@ -128,6 +152,7 @@ type device[E any, S comparable] struct {
 	events.EventApi[E, S]
 	about    About
 	settings Settings
+	stop     context.CancelCauseFunc // ends the run
 
 	query   events.Querier[E]
 	rounds  events.RoundQuerier[E]
@@ -172,7 +197,11 @@ func (d *device[E, S]) prepare() {
 
 // Run runs the checks one after another until the context ends.
 func Run[E any, S comparable](ctx context.Context, api events.EventApi[E, S], about About, s Settings) Outcome {
-	return run(ctx, api, about, s, list[E, S]())
+	checks := list[E, S]()
+	if len(s.Only) > 0 {
+		checks = slices.DeleteFunc(checks, func(c check[E, S]) bool { return !slices.Contains(s.Only, c.name) })
+	}
+	return run(ctx, api, about, s, checks)
 }
 
 func run[E any, S comparable](ctx context.Context, api events.EventApi[E, S], about About, s Settings, checks []check[E, S]) Outcome {
@@ -188,7 +217,9 @@ func run[E any, S comparable](ctx context.Context, api events.EventApi[E, S], ab
 	if s.Watch == nil {
 		s.Watch = silent{}
 	}
-	d := &device[E, S]{EventApi: api, about: about, settings: s}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	d := &device[E, S]{EventApi: api, about: about, settings: s, stop: cancel}
 	out := Outcome{Complete: true}
 	var skipRest string // why the checks from here on do not run
 	for i, c := range checks {
@@ -206,6 +237,7 @@ func run[E any, S comparable](ctx context.Context, api events.EventApi[E, S], ab
 			out.Complete, out.Unfinished = false, unfinished
 			skipRest = "not run: " + whyEnded(ctx) + " in check " + c.name
 		case fault:
+			out.Lost = true
 			skipRest = "not run: after the fault in check " + c.name + " nothing works on this device any more"
 		}
 		out.add(s.Watch, r)
@@ -225,11 +257,23 @@ func (c check[E, S]) result(v Verdict, reason string) Result {
 	}
 }
 
+// errStepLimit ends a run of which one step takes too long.
+var errStepLimit = errors.New("a step took longer than it may")
+
 func whyEnded(ctx context.Context) string {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errStepLimit):
+		return "one step took too long"
+	case errors.Is(cause, context.DeadlineExceeded):
 		return "the time ran out"
 	}
 	return "interrupted"
+}
+
+// outOfTime tells the end of a run by a limit of ours from an interrupt.
+func outOfTime(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return errors.Is(cause, errStepLimit) || errors.Is(cause, context.DeadlineExceeded)
 }
 
 // finished is what a check's goroutine hands over.
@@ -237,6 +281,7 @@ type finished struct {
 	err         error
 	measurement string
 	numbers     map[string]any
+	series      []Series
 }
 
 // supervise runs one check on a goroutine of its own. Once the context has
@@ -244,16 +289,16 @@ type finished struct {
 // that it may still write to is looked at.
 func supervise[E any, S comparable](ctx context.Context, d *device[E, S], c check[E, S], index, count int) (Result, bool, *Unfinished) {
 	began := time.Now()
-	e := newEnv(ctx, d)
+	e := newEnv(ctx, d, c.name)
+	watch := d.settings.Watch
+	watch.Running(index, count, c.name, "") // before the check says anything itself
 	done := make(chan finished, 1)
 	go func() { done <- e.execute(c) }()
-
-	watch := d.settings.Watch
-	watch.Running(index, count, c.name, "")
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	ended := ctx.Done()
 	var grace <-chan time.Time
+	limit := stepLimit{limit: d.settings.StepLimit}
 	for {
 		select {
 		case f := <-done:
@@ -268,10 +313,19 @@ func supervise[E any, S comparable](ctx context.Context, d *device[E, S], c chec
 			case f.err != nil:
 				r.Verdict, r.Reason = Fail, f.err.Error()
 			}
+			var refused *events.DriverError
+			if r.Verdict == Fail && errors.As(f.err, &refused) {
+				r.Code, r.CodeName = refused.Code, refused.Name
+			}
 			r.Measurement, r.Numbers, r.DurationMS = f.measurement, f.numbers, milliseconds(time.Since(began))
+			r.Series = f.series
 			return r, errors.Is(f.err, events.ErrDeviceFault) || errors.Is(f.err, events.ErrContextLost), nil
 		case <-tick.C:
-			watch.Running(index, count, c.name, e.lastStep())
+			step := e.lastStep()
+			watch.Running(index, count, c.name, step)
+			if limit.exceeded(step, time.Now()) {
+				d.stop(errStepLimit)
+			}
 		case <-ended:
 			ended, grace = nil, time.After(d.settings.Grace)
 		case <-grace:
@@ -284,9 +338,12 @@ func supervise[E any, S comparable](ctx context.Context, d *device[E, S], c chec
 // hang is held against the device.
 func unfinished[E any, S comparable](ctx context.Context, e *env[E, S], c check[E, S], began time.Time, hung bool) (Result, bool, *Unfinished) {
 	took := time.Since(began)
-	u := &Unfinished{Check: c.name, Step: e.lastStep(), RunningMS: milliseconds(took), Hung: hung}
+	u := &Unfinished{
+		Check: c.name, Step: e.lastStep(), RunningMS: milliseconds(took), Hung: hung,
+		StepLimit: errors.Is(context.Cause(ctx), errStepLimit),
+	}
 	r := c.result(Skip, fmt.Sprintf("not finished: %s %v after it began; last step: %s", whyEnded(ctx), took.Round(time.Millisecond), u.Step))
-	if hung && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if hung && outOfTime(ctx) {
 		r.Verdict = Fail
 		r.Reason = fmt.Sprintf("hangs: no end %v after it began; last step: %s", took.Round(time.Millisecond), u.Step)
 	}

@@ -249,6 +249,7 @@ func checkOrder[E any, S comparable](e *env[E, S]) error {
 		return err
 	}
 	var sum, last, smallest time.Duration = 0, 0, math.MaxInt64
+	steps := make([]time.Duration, 0, n)
 	for i := 1; i < n; i++ {
 		step, err := e.EventElapsed(evs[i-1], evs[i])
 		if err != nil {
@@ -265,7 +266,9 @@ func checkOrder[E any, S comparable](e *env[E, S]) error {
 			return fmt.Errorf("event %d reads %v after event %d", i+1, step, i)
 		}
 		sum, last, smallest = sum+step, since, min(smallest, step)
+		steps = append(steps, step)
 	}
+	e.readings("event_deltas", nil, steps)
 	e.count("events", n)
 	e.nanoseconds("first_to_last", last)
 	e.nanoseconds("smallest_span", smallest)
@@ -460,6 +463,7 @@ func checkCost[E any, S comparable](e *env[E, S]) error {
 		}
 	}
 	record, trip := newSample(records), newSample(roundTrips)
+	e.readings("round_trips", nil, roundTrips)
 	for key, s := range map[string]sample{"record": record, "round_trip": trip} {
 		e.nanoseconds(key+"_median", s.median())
 		e.nanoseconds(key+"_min", s.quantile(0))
@@ -474,113 +478,4 @@ func checkCost[E any, S comparable](e *env[E, S]) error {
 		return fmt.Errorf("a record and the wait for it take %v on an idle stream", trip.median())
 	}
 	return nil
-}
-
-// maxDrift is what no two clocks of one machine differ by: crystals are within
-// 100 ppm, and time services slew the host's clock by at most 500.
-const maxDrift = 500.0
-
-// anchor is an event and the host times between which it was reached.
-type anchor[E any] struct {
-	event  E
-	middle time.Time
-	width  time.Duration
-}
-
-func checkDrift[E any, S comparable](e *env[E, S]) error {
-	const tries = 16
-	stream, evs, err := e.streamAndEvents(2 * tries)
-	if err != nil {
-		return err
-	}
-	if err := e.at("first anchor"); err != nil {
-		return err
-	}
-	now := e.clock(time.Now())
-	first, err := e.bestAnchor(evs[:tries], stream, now)
-	if err != nil {
-		return err
-	}
-	if err := e.sleep(e.settings.DriftSpan); err != nil {
-		return err
-	}
-	if err := e.at("second anchor"); err != nil {
-		return err
-	}
-	second, err := e.bestAnchor(evs[tries:], stream, now)
-	if err != nil {
-		return err
-	}
-	span, err := e.EventElapsed(first.event, second.event)
-	if err != nil {
-		return fmt.Errorf("reading the span between the anchors: %w", err)
-	}
-	host := second.middle.Sub(first.middle)
-	ppm := float64(span-host) / float64(host) * 1e6
-	bound := float64((first.width+second.width)/2+floatStep(span)) / float64(host) * 1e6
-	e.number("drift_ppm", ppm)
-	e.number("drift_bound_ppm", bound)
-	e.nanoseconds("host_span", host)
-	e.nanoseconds("device_span", span)
-	e.nanoseconds("first_bracket", first.width)
-	e.nanoseconds("second_bracket", second.width)
-	e.measured("%+.1f ppm, give or take %.1f, over %v (brackets of %v and %v)",
-		ppm, bound, host.Round(10*time.Millisecond), first.width, second.width)
-	switch {
-	case math.Abs(ppm)-bound > maxDrift:
-		return fmt.Errorf("the device counted %v while the host counted %v", span, host)
-	case bound > maxDrift:
-		return skipf("the host was too busy to tell: its brackets are %v and %v wide", first.width, second.width)
-	}
-	return nil
-}
-
-// bestAnchor records each event on an idle stream between two readings of the
-// host's clock, and keeps the one with the least time in between.
-func (e *env[E, S]) bestAnchor(evs []E, stream S, now func() time.Time) (best anchor[E], err error) {
-	for i, v := range evs {
-		before := now()
-		if err := e.EventRecord(v, stream); err != nil {
-			return best, fmt.Errorf("recording an anchor: %w", err)
-		}
-		if err := e.untilReached(v); err != nil {
-			return best, fmt.Errorf("waiting for an anchor: %w", err)
-		}
-		width := now().Sub(before)
-		if i == 0 || width < best.width {
-			best = anchor[E]{event: v, middle: before.Add(width / 2), width: width}
-		}
-	}
-	return best, nil
-}
-
-// untilReached polls, where it can, because a wait may sleep and return late.
-func (e *env[E, S]) untilReached(event E) error {
-	if e.query == nil {
-		return e.EventWait(event)
-	}
-	for e.ctx.Err() == nil {
-		if reached, err := e.query.EventQuery(event); reached || err != nil {
-			return err
-		}
-	}
-	return e.ctx.Err()
-}
-
-// sleep lets d pass, and shows how much of it is left.
-func (e *env[E, S]) sleep(d time.Duration) error {
-	end := time.Now().Add(d)
-	for {
-		left := time.Until(end)
-		if left <= 0 {
-			return nil
-		}
-		if err := e.at("letting time pass, %v left", left.Round(100*time.Millisecond)); err != nil {
-			return err
-		}
-		select {
-		case <-e.ctx.Done():
-		case <-time.After(min(left, 100*time.Millisecond)):
-		}
-	}
 }

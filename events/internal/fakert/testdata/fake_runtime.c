@@ -197,12 +197,13 @@ static struct {
 	long abort_on_bad_handle, reuse_handles, runtime_version, driver_version, device_count, count_code;
 	long null_error_strings, named_code, elapsed_bits, elapsed_untouched, sticky_code, last_error_every_call;
 	long strict_captures, queue_depth, fast_clock, context_at_set_device;
+	long cache_bytes, line_resets;
 	long last_create_flags, last_stream_flags, last_record_flags, last_wait_flags;
 	long live_events, live_streams, live_graphs, live_modules, live_allocations, bad_handles, invalidated_captures;
 } set = {
 	.abort_on_bad_handle = 1, .runtime_version = DEFAULT_VERSION, .driver_version = DEFAULT_VERSION,
 	.device_count = 1, .elapsed_bits = -1, .last_error_every_call = IS_HIP, .strict_captures = 1,
-	.queue_depth = 1020, .context_at_set_device = -1,
+	.queue_depth = 1020, .context_at_set_device = -1, .cache_bytes = 62914560,
 };
 
 // One lock for everything but the fast path; progress is told to all waiters.
@@ -1462,7 +1463,7 @@ static int device_uuid(int k, unsigned char *uuid, int dev) {
 
 static int device_attribute(int k, int *value, int attr, int dev) {
 	static const struct { int cuda, hip, value; } known[] = {
-		{13, 5, 1980000}, {16, 63, 132}, {36, 60, 3201000}, {37, 59, 6144}, {38, 19, 62914560}, {75, 23, 9}, {76, 61, 0},
+		{13, 5, 1980000}, {16, 63, 132}, {36, 60, 3201000}, {37, 59, 6144}, {38, 19, 0}, {75, 23, 9}, {76, 61, 0},
 		{10, 87, 32}, {18, 16, 0}, {19, 3, 1}, {20, 6, 0}, {33, 67, 0x1a}, {41, 85, 1}, {78, 78, 1}, {92, 10013, 1}, {122, -1, 1},
 	};
 	int code = ordinal(k, dev);
@@ -1472,7 +1473,7 @@ static int device_attribute(int k, int *value, int attr, int dev) {
 		return INVALID_VALUE;
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
 		if (attr == (IS_HIP ? known[i].hip : known[i].cuda)) {
-			*value = known[i].value;
+			*value = known[i].cuda == 38 ? (int)set.cache_bytes : known[i].value;
 			return OK;
 		}
 	}
@@ -1627,6 +1628,18 @@ DRV_PURE(DevicePrimaryCtxGetState, (int dev, u32 *f, int *active), primary_state
 DRV_PURE(CtxGetCurrent, (void **ctx), get_context(t, ctx))
 DRV_PURE(CtxSetCurrent, (void *ctx), set_context(t, ctx))
 DRV(CtxSynchronize, (void), device_synchronize(t, k))
+BOTH(ProfilerStart, (void), need(t, k))
+BOTH(ProfilerStop, (void), need(t, k))
+
+// reset_lines makes persisting lines of the cache ordinary ones: there are none here.
+static int reset_lines(struct tls *t, int k) {
+	int code = need(t, k);
+	if (code == OK)
+		set.line_resets++;
+	return code;
+}
+
+DRV(CtxResetPersistingL2Cache, (void), reset_lines(t, k))
 
 // ---- memory ------------------------------------------------------------------------------
 
@@ -1834,7 +1847,8 @@ static int module_unload(struct tls *t, void *module) {
 }
 
 // launch knows two kernels: devevents_spin(u64 ns, u64 *out), and devevents_ask(u32 *flag,
-// u64 *out), which does not wait to be asked here. Any other takes 2 us.
+// u64 *out), which does not wait to be asked here. Any other, devevents_empty among them,
+// takes 2 us and has no parameters.
 static int launch(struct tls *t, int k, void *function, const u32 *sizes, void *sh, void **params) {
 	struct obj *f = find(function, FUNCTION), *s;
 	if (!f)
@@ -2036,7 +2050,7 @@ static const struct { const char *key; long *value; } settings[] = {
 	S(null_error_strings), S(named_code), S(elapsed_bits), S(elapsed_untouched), S(sticky_code), S(last_error_every_call),
 	S(strict_captures), S(queue_depth), S(fast_clock), S(context_at_set_device),
 	S(last_create_flags), S(last_stream_flags), S(last_record_flags), S(last_wait_flags),
-	S(live_events), S(live_streams), S(live_graphs), S(live_modules), S(live_allocations), S(bad_handles), S(invalidated_captures),
+	S(live_events), S(live_streams), S(live_graphs), S(live_modules), S(live_allocations), S(bad_handles), S(invalidated_captures), S(cache_bytes), S(line_resets),
 #undef S
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };

@@ -1,9 +1,6 @@
-// Package jsonschema checks documents against schemas, for the tests of this repository: as
-// much of JSON Schema as the schemas under docs/schema use, and an error for any other
-// keyword, which would be a rule that nobody checks.
-//
-// Functions are pure but for the file that Load reads.
-package jsonschema
+// Package schematest checks JSON against the schemas of docs/schema. It is for tests, and
+// knows as much of JSON Schema as those use.
+package schematest
 
 import (
 	"encoding/json"
@@ -11,14 +8,16 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"testing"
 )
 
 // Schema is a schema, or a part of one.
 type Schema struct {
 	Ref                  string             `json:"$ref"`
-	Dialect              string             `json:"$schema"`
+	Schema               string             `json:"$schema"`
 	Title                string             `json:"title"`
 	Description          string             `json:"description"`
+	AnyOf                []*Schema          `json:"anyOf"`
 	Type                 string             `json:"type"`
 	Enum                 []any              `json:"enum"`
 	Const                any                `json:"const"`
@@ -30,31 +29,27 @@ type Schema struct {
 	Defs                 map[string]*Schema `json:"$defs"`
 }
 
-// Load reads a schema.
-func Load(path string) (*Schema, error) {
+// Load reads a schema, given by its path from the package of the test. A keyword that is
+// not known here would be a rule that nobody checks, so it fails the test. Where the
+// file is not there, as beside a test that was carried to another machine, the test is
+// skipped.
+func Load(t *testing.T, path string) *Schema {
+	t.Helper()
 	f, err := os.Open(path)
+	if os.IsNotExist(err) {
+		t.Skip("needs the repository's docs beside the package: ", path, " is not there")
+	}
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
 	defer f.Close()
 	dec := json.NewDecoder(f)
 	dec.DisallowUnknownFields()
 	var s Schema
 	if err := dec.Decode(&s); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		t.Fatalf("%s: %v", path, err)
 	}
-	return &s, nil
-}
-
-// Check gives what is wrong with a document, each with its path; none if nothing is.
-func (s *Schema) Check(document []byte) []string {
-	dec := json.NewDecoder(strings.NewReader(string(document)))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return []string{err.Error()}
-	}
-	return s.check(s, v, "report")
+	return &s
 }
 
 // check gives what is wrong with a value, with its path.
@@ -62,6 +57,18 @@ func (s *Schema) check(root *Schema, v any, path string) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, path+": "+fmt.Sprintf(format, args...)) }
 	if s.Ref != "" {
 		return root.Defs[strings.TrimPrefix(s.Ref, "#/$defs/")].check(root, v, path)
+	}
+	if s.AnyOf != nil {
+		var all []string
+		for _, one := range s.AnyOf {
+			this := one.check(root, v, path)
+			if len(this) == 0 {
+				all = nil
+				break
+			}
+			all = append(all, this...)
+		}
+		wrong = append(wrong, all...)
 	}
 	if s.Const != nil && v != s.Const {
 		say("%v is not %v", v, s.Const)
@@ -89,6 +96,9 @@ func (s *Schema) check(root *Schema, v any, path string) (wrong []string) {
 					continue
 				}
 				p = &Schema{}
+				if s.AdditionalProperties == nil {
+					continue // anything may be there
+				}
 				if err := json.Unmarshal(s.AdditionalProperties, p); err != nil {
 					say("%v", err)
 				}
@@ -102,6 +112,10 @@ func (s *Schema) check(root *Schema, v any, path string) (wrong []string) {
 		}
 		for i, item := range list {
 			wrong = append(wrong, s.Items.check(root, item, fmt.Sprintf("%s[%d]", path, i))...)
+		}
+	case "null":
+		if v != nil {
+			say("%v is not null", v)
 		}
 	case "string":
 		if _, ok := v.(string); !ok {
@@ -125,4 +139,17 @@ func (s *Schema) check(root *Schema, v any, path string) (wrong []string) {
 		}
 	}
 	return wrong
+}
+
+// Check gives what is wrong with a text of JSON, each with its path; nothing if it is as
+// the schema says.
+func (s *Schema) Check(t *testing.T, text []byte) []string {
+	t.Helper()
+	dec := json.NewDecoder(strings.NewReader(string(text)))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		t.Fatalf("no JSON: %v\n%s", err, text)
+	}
+	return s.check(s, v, "$")
 }

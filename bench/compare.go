@@ -35,7 +35,7 @@ type Finding = stats.Finding
 
 // Comparison is what was found about two rows that were measured in turn.
 type Comparison struct {
-	Group string `json:"group"`
+	Group string `json:"group"` // of both rows
 	Base  string `json:"base"` // name of the row that ratios are to
 	Other string `json:"other"`
 	Finding
@@ -62,7 +62,7 @@ type matchSettings struct {
 }
 
 // Threshold is how large a difference must be to count in comparisons, 0.01 for 1 %,
-// from 0 to below 1. With 0 nothing is ever the same.
+// from 0 to below 1; anything else is DefaultThreshold. With 0 nothing is ever the same.
 func Threshold(share float64) Option { return func(s *settings) { s.match.threshold = share } }
 
 // UntilSettled goes on with blocks until every comparison of the cases is clear, or a
@@ -164,13 +164,13 @@ func (g *GroupOf[C]) checkedMatches(axes []axis) ([][]string, error) {
 	if given := g.runner.versus; len(given) > 0 && !slices.ContainsFunc(given, func(n string) bool { return !has(n) }) {
 		matches, g.runner.versusUsed = [][]string{given}, true
 	}
-	values := 1
 	if g.along != "" {
 		i := slices.IndexFunc(axes, func(a axis) bool { return a.name == g.along })
 		if i < 0 {
 			return nil, fmt.Errorf("CompareAxis: there is no axis %q", g.along)
 		}
-		if values = len(axes[i].values); len(matches) > 0 {
+		values := len(axes[i].values)
+		if len(matches) > 0 {
 			return nil, errors.New("a group compares cases or values of an axis, not both: leave out Compare or CompareAxis")
 		}
 		if values > maxVariants {

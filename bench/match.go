@@ -222,7 +222,7 @@ func (m *match) over(cases int) string {
 		sum += c.sum
 	}
 	least := max(DefaultBlocks, (m.set.minSamples+cases-1)/cases)
-	most := max(1, m.set.maxSamples/cases)
+	most := max(1, (m.set.maxSamples+cases-1)/cases)
 	done := fmt.Sprintf("%d blocks with %d samples of each", m.blocks, m.blocks*cases)
 	switch {
 	case m.runner.overtime():

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -91,7 +92,7 @@ func TestVariantsMeasuredInTurnShareTheWeather(t *testing.T) {
 // (NVIDIA/nvbench#310).
 func TestEveryVariantIsAtEveryPlaceAsOften(t *testing.T) {
 	for _, names := range [][]string{{"a", "b"}, {"a", "b", "c"}, {"a", "b", "c", "d", "e"}} {
-		t.Run(fmt.Sprint(len(names)), func(t *testing.T) {
+		t.Run(strconv.Itoa(len(names)), func(t *testing.T) {
 			run := func(seed int64) (order []string) {
 				w := newWorld(2)
 				r := NewRunner(On(w), In(GPU), WarmUp(0, 0), BlockSeed(seed))
@@ -276,7 +277,7 @@ func TestContextsOfVariantsAreOpenTogetherAndClosedInAnyCase(t *testing.T) {
 	w := newWorld(9)
 	r := NewRunner(On(w), In(GPU), WarmUp(0, 0))
 	Group(r, "group", func(g *GroupOf[counting]) {
-		g.Context(func(c *Case) (counting, error) {
+		g.Context(func(*Case) (counting, error) {
 			log = append(log, "open")
 			return counting{&log}, nil
 		})
@@ -364,7 +365,31 @@ func TestDeviceComparesAKernelWithItselfAndWithMore(t *testing.T) {
 		require.Equal(t, c.want, found.Change, "%+v", found)
 		require.Equal(t, "held", r.Report().Results[1].Gate)
 		require.Zero(t, r.Report().Results[1].Leak.Count)
+		require.NotNil(t, r.Report().Results[1].Telemetry, "the device's state is read in comparisons, too")
+		require.NotEmpty(t, r.Report().Results[1].Mode)
 	}
+}
+
+// Cases that are compared stay together in a random order, and the report is in the order
+// of definition as ever.
+func TestShuffledCasesAreComparedAllTheSame(t *testing.T) {
+	w := newWorld(11)
+	r := NewRunner(On(w), In(GPU), WarmUp(0, 0), Shuffle(3))
+	runOne(t, r, func(g *GroupOf[int]) {
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			g.Bench(name, w.takes(100_000))
+		}
+		g.Compare("b", "d")
+	})
+	var names []string
+	places := map[int]bool{}
+	for _, res := range r.Report().Results {
+		names = append(names, res.Case)
+		places[res.Position] = true
+	}
+	require.Equal(t, []string{"a", "b", "d", "c", "e"}, names)
+	require.Len(t, places, 5)
+	require.Len(t, r.Report().Comparisons, 1)
 }
 
 func TestCommandLineComparesCases(t *testing.T) {

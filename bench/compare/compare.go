@@ -15,9 +15,9 @@ const Schema = "devevents.benchcompare/1"
 
 // Report is the comparison of two reports of package bench.
 type Report struct {
-	Schema    string  `json:"schema"`
-	Old       Side    `json:"old"`
-	New       Side    `json:"new"`
+	Schema    string  `json:"schema"`    // the constant Schema
+	Old       Side    `json:"old"`       // what ratios are to
+	New       Side    `json:"new"`       // what is faster or slower
 	Threshold float64 `json:"threshold"` // how large a relative difference must be to count
 	// Differs is what must be the same for numbers to be compared, and is not: empty
 	// unless Force was given.
@@ -32,16 +32,16 @@ type Report struct {
 
 // Side is one of the two reports.
 type Side struct {
-	Path     string    `json:"path,omitempty"`
-	Time     time.Time `json:"time"`
-	Revision string    `json:"revision,omitempty"`
-	Dirty    bool      `json:"dirty"`
+	Path     string    `json:"path,omitempty"`     // "" where it was no file
+	Time     time.Time `json:"time"`               // when it was measured
+	Revision string    `json:"revision,omitempty"` // of git
+	Dirty    bool      `json:"dirty"`              // the tree had changes that the revision does not
 }
 
 // Row is what was found about one row of both reports. N and Needed count samples of
 // each side.
 type Row struct {
-	Name string `json:"name"`
+	Name string `json:"name"` // group, case and axes as one path
 	bench.Finding
 	OldNS float64 `json:"old_ns"` // medians, in ns an operation
 	NewNS float64 `json:"new_ns"`
@@ -51,9 +51,10 @@ type Row struct {
 
 // Refusal is the error for reports whose numbers must not be compared.
 type Refusal struct {
-	Reasons []string
+	Reasons []string // what differs, or that there is nothing in common; a line each
 }
 
+// Error has a line for each reason.
 func (r *Refusal) Error() string {
 	return "the reports must not be compared:\n  " + strings.Join(r.Reasons, "\n  ")
 }

@@ -178,9 +178,9 @@ func FuzzSummarize(f *testing.F) {
 			change, ci, Quantile(sorted, quantum), Quantile(sorted, level), Holm(samples),
 			MinSamplesMedianCI(level),
 			Judge([]Effect{
-				CompareMedians(samples[:half], samples[half:], Question{Threshold: quantum, Level: level, Quantum: quantum, Look: int(half)}),
+				CompareMedians(samples[:half], samples[half:], Question{Threshold: quantum, Level: level, Quantum: quantum, Look: half}),
 				CompareBlocks(inTwos(samples[:half]), inTwos(samples[half:]), Question{Threshold: level, Quantum: quantum}),
-			}, int(half)),
+			}, half),
 			SamplesFor(len(samples), quantum, level),
 		})
 		require.NoError(t, err, "a number that is none")

@@ -42,8 +42,8 @@ func BenchmarkGPUSinks(b *testing.B) {
 			from = time.Now()
 			tr.Stop(one)
 			host += time.Since(from)
-			if i%64 == 63 {
-				for prof.Stats().Pending > 512 { // or the driver's queue would block the host
+			if i%16 == 15 {
+				for prof.Stats().Pending > 128 { // of 256 spins at a time
 					time.Sleep(10 * time.Microsecond)
 				}
 			}

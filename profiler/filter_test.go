@@ -73,6 +73,7 @@ func TestTeeGivesEachSinkEverything(t *testing.T) {
 }
 
 // A name for each request must not make a time series for each.
+// open-telemetry/opentelemetry-ebpf-instrumentation#1230
 func TestNamesBeyondTheLimitAreOther(t *testing.T) {
 	c := &collector{}
 	limit, err := profiler.NewNameLimit(c, 2)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os/exec"
 	"path/filepath"
+	"runtime/pprof"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -160,4 +161,18 @@ func TestProfileSaysWhatIsMissing(t *testing.T) {
 	out, err := exec.Command("go", "tool", "pprof", "-comments", file).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Regexp(t, `\d+ windows are missing`, string(out))
+}
+
+// What a window lies in is not confused with what it is labelled with.
+func TestNamesAndLabelsAreToldApart(t *testing.T) {
+	p := gpupprof.New()
+	labelled := pprof.WithLabels(context.Background(), pprof.Labels("tenant", "a"))
+	require.NoError(t, p.Spans([]profiler.Span{
+		{ID: 1<<40 | 1, Name: "w", Within: []string{"tenant", "a"}, Duration: time.Second},
+		{ID: 1<<40 | 2, Name: "w", Context: labelled, Duration: time.Minute},
+	}))
+	file := filepath.Join(t.TempDir(), "gpu.pb.gz")
+	require.NoError(t, p.WriteFile(file))
+	require.Equal(t, row{time.Minute, time.Minute}, top(t, file, "-tagfocus=tenant=^a$")["gpu:w"])
+	require.Equal(t, row{time.Second, time.Second}, top(t, file, "-focus=gpu:tenant")["gpu:w"])
 }

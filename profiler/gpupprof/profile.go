@@ -120,7 +120,7 @@ func (p *Profile) add(s *profiler.Span, own time.Duration) {
 // find gives the sample of a span. The lock is held.
 func (p *Profile) find(s *profiler.Span) *sample {
 	own := labelsOf(s.Context)
-	key := p.key[:0]
+	key := binary.AppendUvarint(p.key[:0], uint64(len(s.Stack)))
 	for _, pc := range s.Stack {
 		key = binary.LittleEndian.AppendUint64(key, uint64(pc))
 	}
@@ -129,6 +129,7 @@ func (p *Profile) find(s *profiler.Span) *sample {
 		key = append(key, t...)
 	}
 	text(s.Name)
+	key = binary.AppendUvarint(key, uint64(len(s.Within)))
 	for _, name := range s.Within {
 		text(name)
 	}
@@ -140,6 +141,7 @@ func (p *Profile) find(s *profiler.Span) *sample {
 	if s.Device != nil {
 		text(s.Device.Backend)
 		text(s.Device.UUID)
+		text(s.Device.PCIBusID)
 		key = binary.AppendVarint(key, int64(s.Device.Ordinal))
 	}
 	p.key = key

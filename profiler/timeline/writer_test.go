@@ -473,3 +473,26 @@ func BenchmarkSpans(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/window")
 }
+
+func BenchmarkRuntimeTrace(b *testing.B) {
+	sink := timeline.RuntimeTrace()
+	batch := make([]profiler.Span, 100)
+	for i := range batch {
+		batch[i] = profiler.Span{ID: 1<<40 | uint64(i), Name: "w", Start: time.Now()}
+	}
+	spans := func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_ = sink.Spans(batch)
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/window")
+	}
+	b.Run("nobody traces", spans)
+	b.Run("tracing", func(b *testing.B) {
+		if err := trace.Start(io.Discard); err != nil {
+			b.Skip("somebody else is tracing: ", err)
+		}
+		defer trace.Stop()
+		spans(b)
+	})
+}

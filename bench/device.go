@@ -409,24 +409,27 @@ func (d *DeviceEvents[E, S]) Collect(iv Interval) (Sample, error) {
 			return Sample{}, err
 		}
 	}
-	ms := func(d time.Duration) Value { return Float(float64(d) / 1e6) }
-	d.metrics = append(d.metrics[:0],
-		Metric{Name: d.prefix + "_event_ms", Unit: "ms", Value: ms(span)},
-		Metric{Name: "host_overhead_ms", Unit: "ms", Value: ms(max(d.complete-span, 0))})
-	if seconds := span.Seconds(); seconds > 0 {
-		ops := float64(iv.Operations)
-		if iv.Work.Bytes > 0 {
-			d.metrics = append(d.metrics, Metric{Name: "gpu_gib_s", Unit: "GiB/s", Value: Float(float64(iv.Work.Bytes) * ops / seconds / (1 << 30))})
-		}
-		if iv.Work.Flops > 0 {
-			d.metrics = append(d.metrics, Metric{Name: "gpu_tflops", Unit: "TFLOP/s", Value: Float(iv.Work.Flops * ops / seconds / 1e12)})
-		}
-	}
+	d.metrics = d.measures(d.metrics[:0], span, iv)
+	d.metrics = append(d.metrics, Metric{Name: "host_overhead_ms", Unit: "ms", Value: Float(float64(max(d.complete-span, 0)) / 1e6)})
 	if err = d.lanes(span); err != nil {
 		return Sample{}, err
 	}
 	s.Metrics = d.metrics
 	return s, nil
+}
+
+// measures adds the device's time of a sample to a list, and rates of what the case
+// declares.
+func (d *DeviceEvents[E, S]) measures(list []Metric, span time.Duration, iv Interval) []Metric {
+	list = append(list, Metric{Name: d.prefix + "_event_ms", Unit: "ms", Value: Float(float64(span) / 1e6)})
+	seconds, ops := span.Seconds(), float64(iv.Operations)
+	if seconds > 0 && iv.Work.Bytes > 0 {
+		list = append(list, Metric{Name: "gpu_gib_s", Unit: "GiB/s", Value: Float(float64(iv.Work.Bytes) * ops / seconds / (1 << 30))})
+	}
+	if seconds > 0 && iv.Work.Flops > 0 {
+		list = append(list, Metric{Name: "gpu_tflops", Unit: "TFLOP/s", Value: Float(iv.Work.Flops * ops / seconds / 1e12)})
+	}
+	return list
 }
 
 // SectionStreams is the section of metrics about the streams of one window.

@@ -58,6 +58,11 @@
 //     never set beside each other.
 //   - A rate above 105 % of a declared peak is flagged, and so is work that goes on
 //     after the window's end, on backends that can wait for a whole device.
+//   - The device's clocks, what held them back, its temperature and energy are read over
+//     exactly the window of the samples and in none of them (events.Telemetry). Samples
+//     of a throttled device are tagged, and taken again if asked for.
+//   - Cases run in a random order with a seed that is printed (Shuffle), with a cool-down
+//     between them (CoolDown, CoolTo), if asked for.
 //
 // docs/bench.md has the whole list, with the test that shows each point.
 //
@@ -71,6 +76,7 @@
 // # Concurrency
 //
 // A Runner and its groups belong to one goroutine, which is locked to its OS thread
-// while a case is measured. The package starts no goroutines. Nothing of it ends the
-// process but Main.
+// while a case is measured. Goroutines are started only for calls that may never return:
+// waits for a device that is not asked over and over, and readings of its state. Nothing
+// of the package ends the process but Main.
 package bench

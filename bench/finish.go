@@ -108,7 +108,7 @@ func (c *caseRun) finish() {
 	if c.errs.rest > 0 {
 		c.notes.add(fmt.Sprintf("%d more failures with other words", c.errs.rest))
 	}
-	r.Metrics = summaries(&c.metrics)
+	r.Metrics = append(summaries(&c.metrics), r.Telemetry.rows()...)
 	for k, n := range c.metrics.clashes {
 		c.notes.add(fmt.Sprintf("function and backend both give %s; the backend's values count, %d of the function's are left out", k.name, n))
 	}
@@ -122,9 +122,10 @@ func (c *caseRun) finish() {
 	default:
 		r.Status = OK
 	}
-	if len(c.samples) > 0 {
+	if len(c.samples) > 0 && !r.Profile {
 		c.describe()
 	}
+	c.heldBack()
 	r.Notes = append(r.Notes, c.notes.list()...)
 }
 

@@ -64,7 +64,7 @@ var operations = []struct {
 	{"memset_1MiB", 1 << 20, 0},
 	{"memset_16MiB", 16 << 20, 0},
 	{"memset_1GiB", 1 << 30, 0},
-	{"spin_1ns", 0, 1},
+	{"empty", 0, 0},
 	{"spin_10us", 0, 10 * time.Microsecond},
 }
 
@@ -132,6 +132,8 @@ func TestGPURowsAgreeWithANativeGatedReference(t *testing.T) {
 	dev := events.Erase(gputest.Device(t))
 	scratch, ok := events.Ability[events.Scratch[events.AnyStream]](dev)
 	require.True(t, ok)
+	empty, ok := events.Ability[events.EmptyKernel[events.AnyStream]](dev)
+	require.True(t, ok)
 	timer := NewDeviceEvents(dev)
 	stream, err := timer.Stream()
 	require.NoError(t, err)
@@ -147,11 +149,14 @@ func TestGPURowsAgreeWithANativeGatedReference(t *testing.T) {
 			began := time.Now()
 			r := runOne(t, runner, func(g *GroupOf[int]) {
 				g.Bench(op.name, func(int, Iters) error {
-					if op.bytes > 0 {
+					switch {
+					case op.bytes > 0:
 						return scratch.ScratchMemset(buffer, 0, op.bytes, stream)
+					case op.spin > 0:
+						_, err := scratch.ScratchSpin(op.spin, stream)
+						return err
 					}
-					_, err := scratch.ScratchSpin(op.spin, stream)
-					return err
+					return empty.LaunchEmpty(stream)
 				}, Bytes(op.bytes))
 			})
 			took := time.Since(began)

@@ -3,6 +3,7 @@ package bench
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"example.com/devevents/events"
@@ -58,6 +59,17 @@ func (d *DeviceEvents[E, S]) capture(n int, call func(i int) error) (_ replay, e
 	if err := d.graphs.CaptureBegin(stream, events.CaptureThreadLocal); err != nil {
 		return nil, err
 	}
+	open := true
+	end := func() (err error) {
+		open = false
+		g.graph, err = d.graphs.CaptureEnd(stream)
+		return err
+	}
+	defer func() {
+		if open { // the function leaves through runtime.Goexit
+			_ = errors.Join(end(), g.close())
+		}
+	}()
 	err = guard(func() error {
 		for i := range n {
 			if fill > 0 {
@@ -77,18 +89,28 @@ func (d *DeviceEvents[E, S]) capture(n int, call func(i int) error) (_ replay, e
 		}
 		return nil
 	})
-	graph, ended := d.graphs.CaptureEnd(stream)
-	if ended == nil {
-		g.graph = graph
-	}
 	// What broke the capture says more than its end.
-	if err == nil {
+	if ended := end(); err == nil {
 		err = ended
+	}
+	if err == nil {
+		err = d.nothingRan()
 	}
 	if err != nil {
 		return nil, err
 	}
 	return g, nil
+}
+
+// nothingRan refuses a graph during whose capture work ran on the device: it went to
+// another stream, and is not in the graph.
+func (d *DeviceEvents[E, S]) nothingRan() error {
+	const long = 5 * time.Millisecond // of which look allows a fiftieth
+	busy, err := d.look(long)
+	if err == nil && busy == Yes {
+		err = fmt.Errorf("work ran while it was captured, so it is on another stream than the captured one: %w", events.ErrInvalid)
+	}
+	return err
 }
 
 func (g *graphReplay[E, S]) run() (spans []time.Duration, queued, done time.Duration, err error) {
@@ -135,53 +157,79 @@ func (g *graphReplay[E, S]) close() error {
 	return errors.Join(errs...)
 }
 
-// graphSize is how many iterations a graph has: it must go round a ring of buffers as a
-// whole, or the next launch finds in the cache what the last one left there.
-func (c *caseRun) graphSize(chunk int64) (int, error) {
+// graphSize is how many iterations a graph has, of which each takes so long: no more than
+// fit into a twentieth of the wall budget, since a launch is waited for as a whole. It must
+// go round a ring of buffers as a whole, or the next launch finds in the cache what the
+// last one left there; for that it may take half of the budget.
+func (c *caseRun) graphSize(chunk int64, each time.Duration) (int, error) {
+	size := func(share time.Duration, most int64) int64 {
+		if each <= 0 {
+			return most
+		}
+		return min(max(int64(share/each), 1), most)
+	}
+	some, most := size(c.set.wall/20, graphIterations), size(c.set.wall/2, graphLargest)
 	if c.set.cold != ColdRotate || c.set.ring.buffers < 2 {
-		return graphIterations, nil
+		return int(some), nil
 	}
 	n := int64(c.set.ring.buffers)
-	for k := int64(graphIterations); k <= graphLargest; k++ {
+	for k := some; k <= most; k++ {
 		if k*chunk%n == 0 {
 			return int(k), nil
 		}
 	}
-	return 0, fmt.Errorf("a graph of at most %d iterations of %d operations does not go round %d buffers: %w", graphLargest, chunk, n, events.ErrInvalid)
+	return 0, fmt.Errorf("a graph of at most %d iterations of %d operations does not go round %d buffers: %w", most, chunk, n, events.ErrInvalid)
 }
 
-// captured captures the case.
-func (c *caseRun) captured(chunk int64) (replay, []int64, error) {
-	n, err := c.graphSize(chunk)
-	if err != nil {
-		return nil, nil, err
-	}
+// eachTakes is how long one sample takes on the host, its fill included.
+func (c *caseRun) eachTakes(chunk int64) (time.Duration, error) {
+	before := c.spent()
+	_, err := c.one(Iters{N: chunk})
+	return c.spent() - before, err
+}
+
+// captured captures n iterations of the case, and gives what the function said of each.
+func (c *caseRun) captured(n int, chunk int64) (replay, []Done, error) {
 	if c.perSample {
 		return nil, nil, fmt.Errorf("what is to be done round each sample cannot be captured: %w", events.ErrUnsupported)
 	}
-	operations := make([]int64, n)
+	said := make([]Done, n)
 	g, err := c.st.capture(n, func(i int) error {
 		it := Iters{N: chunk, Index: i}
 		if !c.pinned {
 			it.First = int64(i) * chunk
 		}
 		done, err := c.call(it)
-		operations[i] = done.Operations
-		if done.Operations <= 0 {
-			operations[i] = chunk
+		if err == nil && done.Operations < 0 {
+			err = fmt.Errorf("the function says that it did %d operations: %w", done.Operations, events.ErrInvalid)
 		}
+		if done.Operations == 0 {
+			done.Operations = chunk
+		}
+		said[i] = Done{Operations: done.Operations, Metrics: slices.Clone(done.Metrics)}
 		return err
 	})
-	return g, operations, err
+	return g, said, err
 }
 
 // graphs takes the samples from a graph, where that was asked for. False: they are to be
 // taken on the stream.
 func (c *caseRun) graphs(chunk int64) bool {
-	if !c.set.graph || c.st == nil || c.set.profile > 0 {
+	if !c.set.graph || c.st == nil {
 		return false
 	}
-	g, operations, err := c.captured(chunk)
+	var (
+		g    replay
+		said []Done
+		n    int
+	)
+	each, err := c.eachTakes(chunk)
+	if err == nil {
+		n, err = c.graphSize(chunk, each)
+	}
+	if err == nil {
+		g, said, err = c.captured(n, chunk)
+	}
 	if err == nil {
 		defer func() {
 			if err := g.close(); err != nil {
@@ -199,7 +247,7 @@ func (c *caseRun) graphs(chunk int64) bool {
 		c.notes.add("not measured as a graph but on the stream: " + oneLine(err))
 		return false
 	}
-	c.graph = len(operations)
+	c.graph = n
 	stop := c.stopper(chunk)
 	for c.dead == nil {
 		if c.runner.overtime() {
@@ -216,12 +264,17 @@ func (c *caseRun) graphs(chunk int64) bool {
 			continue
 		}
 		c.inARow = 0
-		n := time.Duration(len(spans))
 		for i, span := range spans {
-			c.keep(Sample{
-				Duration: span, Iterations: operations[i], Chunks: 1, OnDevice: true,
-				Enqueue: queued / n, Complete: max(done/n, span), Leaked: No,
-			})
+			host := time.Duration(n)
+			iv := Interval{Host: queued / host, Complete: max(done/host, span), Operations: said[i].Operations, Chunk: i, Work: c.set.work}
+			s, err := c.complete(Sample{
+				Duration: span, OnDevice: true, Enqueue: iv.Host, Complete: iv.Complete, Leaked: No, Metrics: c.st.measures(nil, span, iv),
+			}, iv, said[i].Metrics)
+			if err != nil {
+				c.failed(err)
+				continue
+			}
+			c.keep(s)
 			c.runner.progress.sample(c.res, len(c.samples))
 			if d := stop.Add(c.perOp[len(c.perOp)-1], c.cost()); d.Stop() {
 				c.res.Stop, c.res.Verdict = d.Reason, string(d.Verdict)
@@ -234,7 +287,7 @@ func (c *caseRun) graphs(chunk int64) bool {
 
 // replayed is n samples of a graph of their own.
 func (c *caseRun) replayed(n int, chunk int64) (taken []float64, err error) {
-	g, _, err := c.captured(chunk)
+	g, _, err := c.captured(min(n, max(c.graph, 1)), chunk)
 	if err != nil {
 		return nil, err
 	}

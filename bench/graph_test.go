@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -42,7 +43,7 @@ func TestGraphIsCapturedOnceAndLaunchedInChunks(t *testing.T) {
 	work := b.work(10 * time.Microsecond)
 	r := b.bench(func(it Iters) error { calls++; return work(it) }, AsGraph(), Samples(200, 200))
 	require.Equal(t, 200, r.Latency.N)
-	require.Equal(t, 1+r.WarmUp.Runs+1+graphIterations, calls, "first call, warm-up, rehearsal, capture")
+	require.Equal(t, 1+r.WarmUp.Runs+1+1+graphIterations, calls, "first call, warm-up, rehearsal, a look how long it takes, capture")
 	require.EqualValues(t, 1+200/graphIterations, b.dev.CallCount(mock.OpGraphLaunch), "the first launch uploads it")
 	require.InDelta(t, 10_000+1280, r.Latency.Median, 32)
 }
@@ -132,4 +133,79 @@ func TestGraphLaunchThatFailsOnceGoesOn(t *testing.T) {
 	require.Equal(t, 1, r.FailedCount)
 	require.Len(t, r.Samples, 99)
 	require.Contains(t, r.Errors[0].Text, "launching the graph")
+}
+
+// A launch is waited for as a whole: twenty iterations of what takes a tenth of the budget
+// each were a device that never finishes, for this case and all later ones.
+func TestGraphOfLongWorkIsShort(t *testing.T) {
+	sys := mock.New() // in real time, by which waits are bounded
+	t.Cleanup(sys.Close)
+	dev := sys.Device(0)
+	timer := NewDeviceEvents(dev)
+	stream, err := timer.Stream()
+	require.NoError(t, err)
+	r := runOne(t, NewRunner(WarmUp(0, 0), On(timer), In(GPU), Cold(ColdNone), WallBudget(2*time.Second), Samples(5, 5)), func(g *GroupOf[int]) {
+		g.Bench("case", func(int, Iters) error { return dev.Work(stream, 200*time.Millisecond) }, AsGraph())
+	})
+	require.Equal(t, OK, r.Status, r.Stop)
+	require.Equal(t, "not needed: launched as graphs of 1", r.Gate)
+	require.NoError(t, timer.Close())
+}
+
+// Work on another stream runs while it is captured, and rows of the graph that it is not
+// in were next to nothing (flashinfer-ai/flashinfer-bench#427).
+func TestWorkThatEscapesTheCaptureIsFound(t *testing.T) {
+	b := newBed(t)
+	other, err := b.dev.StreamCreateNonBlocking()
+	require.NoError(t, err)
+	r := b.bench(func(Iters) error { return b.dev.Work(other, 250*time.Microsecond) }, AsGraph())
+	require.True(t, hasNote(r, "on another stream than the captured one"), r.Notes)
+	require.NotContains(t, r.Mode, "graph")
+	require.Equal(t, r.Escape.Of, r.Escape.Count)
+}
+
+// A test that ends itself in a function must not leave a stream that is captured for ever.
+func TestCaptureIsEndedWhenTheFunctionLeaves(t *testing.T) {
+	b := newBed(t)
+	work := b.work(10 * time.Microsecond)
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		Group(b.runner, "g", func(g *GroupOf[int]) {
+			g.Set(On(b.timer), In(GPU), AsGraph())
+			g.Bench("case", func(_ int, it Iters) error {
+				if captured, err := b.dev.StreamCapturing(b.stream); err != nil || captured {
+					runtime.Goexit()
+				}
+				return work(it)
+			})
+		})
+	}()
+	<-left
+	captured, err := b.dev.StreamCapturing(b.stream)
+	require.NoError(t, err)
+	require.False(t, captured)
+	require.Equal(t, OK, b.bench(work, AsGraph()).Status)
+	require.NoError(t, b.timer.Close())
+	live, _ := b.dev.Live()
+	require.Zero(t, live)
+}
+
+func TestGraphRowsHaveTheirMetrics(t *testing.T) {
+	b := newBed(t)
+	work := b.work(10 * time.Microsecond)
+	r := runOne(t, b.runner, func(g *GroupOf[int]) {
+		g.Set(On(b.timer), In(GPU), AsGraph(), Bytes(1<<20))
+		g.BenchSample("case", func(_ int, it Iters) (Done, error) {
+			return Done{Metrics: []Metric{{Name: "mine", Value: Int(7)}}}, work(it)
+		})
+	})
+	names := map[string]float64{}
+	for _, m := range r.Metrics {
+		names[m.Name] = m.Summary.Median
+	}
+	require.InDelta(t, 7, names["mine"], 0)
+	require.InDelta(t, r.Latency.Median/1e6, names["mock_event_ms"], 1e-6)
+	require.Contains(t, names, "gpu_gib_s")
+	require.NotContains(t, names, "host_overhead_ms", "the host's time is a launch's")
 }

@@ -53,7 +53,7 @@ type pass[C any] struct {
 }
 
 // Group defines cases and runs them once define has returned, in the order of
-// definition, for all points of the group's axes. A failure ends a case and is a row
+// definition or of Shuffle, for all points of the group's axes. A failure ends a case and is a row
 // of the report; it does not end the group.
 func Group[C any](r *Runner, name string, define func(g *GroupOf[C])) {
 	g := &GroupOf[C]{runner: r, name: name, set: r.set}
@@ -182,11 +182,13 @@ func (g *GroupOf[C]) run() {
 		g.runner.Fail(g.name, err)
 		return
 	}
+	var jobs []*job
 	for _, c := range g.cases {
 		for _, point := range combinations(axes) {
-			g.runner.run(g.job(c, point))
+			jobs = append(jobs, g.job(c, point))
 		}
 	}
+	g.runner.runAll(g.set.with(g.runner.flags), jobs)
 }
 
 // job hides C: what the runner needs of a case.

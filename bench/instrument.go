@@ -42,6 +42,7 @@ type staged interface {
 	setHeat(h heat) error
 	fillRate() (float64, error)
 	capture(n int, call func(i int) error) (replay, error)
+	measures(list []Metric, span time.Duration, iv Interval) []Metric
 }
 
 // caseFacts is what a staged backend knows of a case.

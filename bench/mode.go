@@ -13,7 +13,7 @@ import (
 // ColdCheck is what was measured to see whether cold is cold. Times are medians of one
 // sample each.
 type ColdCheck struct {
-	Verified bool    `json:"verified"`
+	Verified bool    `json:"verified"`    // nothing speaks against cold
 	Cold     float64 `json:"cold_ns"`     // of the case's samples
 	Hot      float64 `json:"hot_ns"`      // with nothing done about the cache, on the same buffers each time
 	Thorough float64 `json:"thorough_ns"` // behind a fill of twice the size
@@ -80,8 +80,6 @@ func (c *caseRun) verdict(k cachePlan, chunk int64) string {
 	why := k.why
 	switch {
 	case why != "":
-	case c.set.profile > 0:
-		why = "a profile is no measurement"
 	case c.set.work.Bytes <= 0:
 		why = "the case declares no Bytes to hold against memory's rate"
 	case c.runner.overtime() || c.spent() >= c.set.wall:
@@ -169,7 +167,7 @@ func durations(samples []RawSample) []float64 {
 
 // hotBatches measures the case in batches, where that was asked for.
 func (c *caseRun) hotBatches() {
-	if c.set.hot <= 0 || c.set.profile > 0 {
+	if c.set.hot <= 0 {
 		return
 	}
 	median := medianOf(c.perOp)

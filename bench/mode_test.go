@@ -114,7 +114,6 @@ func TestColdThatNothingShowsIsNotVerified(t *testing.T) {
 		{"this work does not show what the cache holds", nil, []Option{Bytes(1 * mib)}, func(b *cached) func(Iters) error { return b.work(10 * time.Microsecond) }},
 		{"came from the cache, or Bytes is wrong", nil, []Option{Bytes(64 * mib)}, nil},
 		{"only the first of the 16 operations", nil, []Option{Bytes(32 * mib), Cold(ColdFlush), FixedChunk(16)}, nil},
-		{"a profile is no measurement", nil, []Option{Bytes(32 * mib), func(s *settings) { s.profile = 20 }}, nil},
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			b := newCached(t, 32*mib, c.opts...)

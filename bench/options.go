@@ -62,6 +62,9 @@ type settings struct {
 	warmMin    time.Duration
 	warmMax    time.Duration
 	profile    int
+	marks      marks
+	watch      watchSettings
+	order      orderSettings
 }
 
 func defaults() settings {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,9 @@ type Provenance struct {
 
 	Devices []Device          `json:"devices,omitempty"`
 	Notes   map[string]string `json:"notes,omitempty"` // the program's own: see Runner.Note
+
+	Shuffle     *int64   `json:"shuffle_seed,omitempty"` // of the order of cases
+	NoTelemetry []string `json:"no_telemetry,omitempty"` // why, where a device's state could not be read
 }
 
 // Device is a device that something was measured on.
@@ -122,6 +126,13 @@ func (p *Provenance) saw(b Backend) {
 		}
 	}
 	p.Devices = append(p.Devices, dev)
+}
+
+// lacksTelemetry records why a device's state cannot be read, once.
+func (p *Provenance) lacksTelemetry(why string) {
+	if !slices.Contains(p.NoTelemetry, why) {
+		p.NoTelemetry = append(p.NoTelemetry, why)
+	}
 }
 
 // Mismatch names what differs between two reports so that their numbers must not be

@@ -90,8 +90,9 @@ type Result struct {
 	Mode        string      `json:"mode,omitempty"`     // "hot", "cold (verified)", "graph, rotating (not cold)"; of a device's rows
 	ModeWhy     string      `json:"mode_why,omitempty"` // why it is not called cold, or not verified
 	Check       *ColdCheck  `json:"cold_check,omitempty"`
-	Hot         *Hot        `json:"hot,omitempty"`     // the same case in batches, where AlsoHot asks for them
-	Profile     bool        `json:"profile,omitempty"` // a fixed count under -profile, not a measurement
+	Hot         *Hot        `json:"hot,omitempty"`      // the same case in batches, where AlsoHot asks for them
+	Profile     bool        `json:"profile,omitempty"`  // iterations for a profiler, not a measurement
+	Position    int         `json:"position,omitempty"` // from 1, where cases were shuffled
 
 	Chunk   int64        `json:"chunk"` // operations a sample, as asked for
 	Fixed   bool         `json:"fixed_chunk"`
@@ -106,12 +107,16 @@ type Result struct {
 	Leak    *Share   `json:"leak,omitempty"`
 	Escape  *Share   `json:"escape,omitempty"`
 
+	CoolDown  *CoolDownReport  `json:"cool_down,omitempty"` // before the case
+	Telemetry *TelemetryReport `json:"telemetry,omitempty"` // while the samples were taken
+
 	Metrics     []MetricSummary `json:"metrics,omitempty"`
 	Diagnostics []PassReport    `json:"diagnostics,omitempty"`
 	Errors      []ErrorRow      `json:"errors,omitempty"`
 	FailedCount int             `json:"failed_samples"`
 	Notes       []string        `json:"notes,omitempty"` // what a reader must know before believing the numbers
 	Samples     []RawSample     `json:"samples,omitempty"`
+	Retried     []RawSample     `json:"retried,omitempty"` // samples taken again since the device was held back; they do not count
 }
 
 // Name is group, case and axes as one path.
@@ -186,6 +191,7 @@ type RawSample struct {
 	Chunks     int64         `json:"chunks"`
 	Enqueue    time.Duration `json:"enqueue_ns"`
 	Complete   time.Duration `json:"complete_ns"`
-	Leaked     string        `json:"leaked,omitempty"`  // "yes", "no"; absent: nobody looked
-	Escaped    string        `json:"escaped,omitempty"` // the same
+	Leaked     string        `json:"leaked,omitempty"`    // "yes", "no"; absent: nobody looked
+	Escaped    string        `json:"escaped,omitempty"`   // the same
+	Throttled  string        `json:"throttled,omitempty"` // what held the device back at a reading beside the sample; absent: nothing known
 }

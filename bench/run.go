@@ -41,9 +41,10 @@ type caseRun struct {
 	dead    error // ends the case
 	exposed bool
 	notes   notes
-	ops     int64 // done so far, for Iters.First
-	pinned  bool  // the same buffers each time
-	graph   int   // iterations of the graph that samples come from, 0 without one
+	ops     int64  // done so far, for Iters.First
+	pinned  bool   // the same buffers each time
+	graph   int    // iterations of the graph that samples come from, 0 without one
+	watch   *watch // nil where the device's state is not read
 }
 
 // panicked is a panic of the user's code.
@@ -130,19 +131,20 @@ func (c *caseRun) measure() {
 	}
 	c.res.Chunk = chunk
 	if c.set.profile > 0 {
-		c.stage(stageProfile)
-		c.res.Profile = true
+		c.profile(chunk)
 	} else {
 		c.stage(stageTimed)
 		c.rehearse(chunk)
-	}
-	if c.dead == nil {
-		runtime.GC()
-		if !c.graphs(chunk) {
-			c.loop(chunk)
+		if c.dead == nil {
+			runtime.GC()
+			c.startWatch()
+			if !c.graphs(chunk) {
+				c.loop(chunk)
+			}
+			c.endWatch()
+			c.lastLook()
+			c.judge(chunk)
 		}
-		c.lastLook()
-		c.judge(chunk)
 	}
 	c.stage(stageFirst)
 	if c.dead == nil && c.verify != nil {
@@ -161,7 +163,7 @@ func (c *caseRun) firstChunk() int64 {
 	switch {
 	case c.set.chunk > 0:
 		return c.set.chunk
-	case c.set.domain == GPU && !c.set.calibrated:
+	case c.set.domain == GPU && !c.set.calibrated, c.set.profile > 0:
 		return 1
 	}
 	c.res.Fixed = false
@@ -344,9 +346,6 @@ func (c *caseRun) loop(chunk int64) {
 		case c.runner.overtime():
 			c.res.Stop = "the time for all cases together is over"
 			return
-		case c.set.profile > 0 && len(c.samples)+c.res.FailedCount >= c.set.profile:
-			c.res.Stop = fmt.Sprintf("%d samples for a profiler", c.set.profile)
-			return
 		}
 		s, err := c.one(Iters{N: chunk, Index: index})
 		var decision stats.Decision
@@ -358,12 +357,17 @@ func (c *caseRun) loop(chunk int64) {
 			c.runner.progress.sample(c.res, len(c.samples))
 		case c.degrade(err):
 			stop = c.stopper(chunk)
+			c.startWatch()
 			continue
 		default:
 			c.failed(err)
 			decision = stop.Fail(c.cost())
 		}
-		if c.dead == nil && c.set.profile == 0 && decision.Stop() {
+		if c.dead == nil && c.between(decision.Stop()) {
+			stop = c.restart(chunk)
+			continue
+		}
+		if c.dead == nil && decision.Stop() {
 			c.res.Stop, c.res.Verdict = decision.Reason, string(decision.Verdict)
 			return
 		}
@@ -372,7 +376,7 @@ func (c *caseRun) loop(chunk int64) {
 
 // lastLook looks for escaped work after the last sample.
 func (c *caseRun) lastLook() {
-	if c.st == nil || c.dead != nil || c.set.profile > 0 || len(c.samples) == 0 {
+	if c.st == nil || c.dead != nil || len(c.samples) == 0 {
 		return
 	}
 	last := &c.samples[len(c.samples)-1]

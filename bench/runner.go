@@ -27,6 +27,11 @@ type Runner struct {
 	report   Report
 	progress progress
 	listed   []string
+
+	measured   bool // a case has been
+	pause      func(time.Duration)
+	stateLimit time.Duration // of a reading of telemetry
+	hung       error         // a reading never came back
 }
 
 // NewRunner makes a runner. The options hold for all groups.
@@ -36,6 +41,10 @@ func NewRunner(opts ...Option) *Runner {
 		axes:  map[string]axis{},
 		used:  map[string]bool{},
 		clock: hostClock(),
+
+		pause:      time.Sleep,
+		stateLimit: telemetryLimit,
+
 		report: Report{
 			Schema:     Schema,
 			Provenance: newProvenance(),
@@ -114,6 +123,7 @@ func (r *Runner) run(j *job) {
 		j.set.backend = r.backendFor(j.set.domain)
 	}
 	res.Label = j.set.backend.Label()
+	r.coolDown(j, &res)
 	if r.overtime() {
 		res.Status, res.Skip, res.Stop = Skipped, "the time for all cases together is over", "skipped"
 	} else {
@@ -122,6 +132,7 @@ func (r *Runner) run(j *job) {
 			c.now = h.hostNow()
 		}
 		c.run()
+		r.measured = true
 	}
 	r.progress.done()
 	r.report.Results = append(r.report.Results, res)
@@ -238,12 +249,13 @@ func (r *Runner) addFlags(fs *flag.FlagSet) *outputs {
 		option(Samples(n, n))
 		return nil
 	})
-	fs.Func("profile", "warm up, then take exactly `n` samples without gate and fill, for a profiler; the numbers are no measurement", func(text string) error {
+	orderFlags(fs, option)
+	fs.Func("profile", "warm up, then run exactly `n` iterations without gate and fill, marked for a profiler; nothing is computed from them", func(text string) error {
 		var n int
 		if _, err := fmt.Sscan(text, &n); err != nil || n < 1 {
 			return errors.New("must be a number above 0")
 		}
-		option(func(s *settings) { s.profile = n })
+		option(Profile(n))
 		return nil
 	})
 	fs.BoolFunc("no-gate", "never hold a stream back", func(string) error { option(WithoutGate()); return nil })

@@ -49,6 +49,12 @@ func (p *Provenance) print(w io.Writer) {
 	for _, d := range p.Devices {
 		fmt.Fprintln(w, joinFilled([]string{d.Backend + ": " + d.Name, d.UUID, d.PCIBusID, d.Driver, d.Runtime}, ", "))
 	}
+	if p.Shuffle != nil {
+		fmt.Fprintf(w, "shuffled: -shuffle %d gives the same order\n", *p.Shuffle)
+	}
+	for _, why := range p.NoTelemetry {
+		fmt.Fprintln(w, "no telemetry:", why)
+	}
 	for _, k := range sortedKeys(p.Notes) {
 		fmt.Fprintf(w, "%s: %s\n", k, p.Notes[k])
 	}
@@ -75,6 +81,9 @@ func caseCells(r *Result) []string {
 	}
 	if r.Mode != "" {
 		name += " [" + r.Mode + "]"
+	}
+	if r.Profile && r.Status == OK {
+		return []string{name, "profiled", "", "", "", "", strconv.Itoa(len(r.Samples)), r.Stop}
 	}
 	if r.Latency == nil {
 		return []string{name, "no result", "", "", "", "", "0", r.Stop}
@@ -150,6 +159,9 @@ func detailRows(r *Result) [][]string {
 		rows = append(rows, []string{"gate", r.Gate + "; cold: " + r.Cold + "; escaped work: " + escapeText(r.Escape)})
 	}
 	rows = append(rows, r.modeRows()...)
+	if c := r.CoolDown; c != nil {
+		rows = append(rows, []string{"cool-down", fmt.Sprintf("%v, ended by %s", round(c.Took), c.Why)})
+	}
 	for i := range r.Metrics {
 		rows = append(rows, metricRow(&r.Metrics[i], ""))
 	}

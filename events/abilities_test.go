@@ -121,6 +121,14 @@ func answers[E any, S comparable](t *testing.T, api events.EventApi[E, S]) map[m
 			require.Equal(t, err == nil, device > 0)
 			return err
 		}),
+		mock.FeatureTelemetry: ask(api, func(r events.Telemetry) error {
+			reading, err := r.TelemetryRead()
+			require.Equal(t, err == nil, reading.Knows(events.TelemetrySMClock))
+			return err
+		}),
+		mock.FeatureProfilerControl: ask(api, func(p events.ProfilerControl) error {
+			return alike(t, p.ProfilerStart(), p.ProfilerStop())
+		}),
 		mock.FeatureIdentifier: ask(api, func(i events.Identifier) error {
 			return absentIf(i.Identity().UUID == "")
 		}),

@@ -67,6 +67,7 @@ func Erase[E any, S comparable](api EventApi[E, S]) AnyApi {
 	x.scratch, _ = Ability[Scratch[S]](api)
 	x.graphs, _ = Ability[Graphs[E, S]](api)
 	x.measuring = measuringOf[S](api)
+	x.profiler, _ = Ability[ProfilerControl](api)
 	return x
 }
 
@@ -101,6 +102,7 @@ type erased[E any, S comparable] struct {
 	scratch  Scratch[S]
 	graphs   Graphs[E, S]
 	measuring[S]
+	profiler ProfilerControl
 }
 
 // Offers implements Limiter: the type has every method, the vendor may not.
@@ -142,6 +144,12 @@ func (x *erased[E, S]) Offers(ability any) bool {
 		return x.version != nil
 	case *EmptyKernel[AnyStream]:
 		return x.empty != nil
+	case *ProfilerControl:
+		return x.profiler != nil
+	case *Telemetry:
+		// Asked for when somebody wants it: the question may load a library.
+		_, ok := Ability[Telemetry](x.api)
+		return ok
 	}
 	return true
 }
@@ -388,6 +396,30 @@ func (x *erased[E, S]) EventStats() Stats {
 		return Stats{}
 	}
 	return x.stats.EventStats()
+}
+
+// TelemetryRead asks the vendor also where it does not offer the ability: its error
+// says why.
+func (x *erased[E, S]) TelemetryRead() (TelemetryReading, error) {
+	t, ok := x.api.(Telemetry)
+	if !ok {
+		return TelemetryReading{}, x.unsupported("telemetry")
+	}
+	return t.TelemetryRead()
+}
+
+func (x *erased[E, S]) ProfilerStart() error {
+	if x.profiler == nil {
+		return x.unsupported("profiler control")
+	}
+	return x.profiler.ProfilerStart()
+}
+
+func (x *erased[E, S]) ProfilerStop() error {
+	if x.profiler == nil {
+		return x.unsupported("profiler control")
+	}
+	return x.profiler.ProfilerStop()
 }
 
 func (x *erased[E, S]) GateClose(stream AnyStream, watchdog time.Duration) (GateHandle, error) {

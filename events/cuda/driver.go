@@ -55,6 +55,8 @@ func driverTable() *cfamily.Table {
 		cfamily.OpDevicePCI:      may("cuDeviceGetPCIBusId"),
 		cfamily.OpRuntimeVersion: need("cuDriverGetVersion"),
 		cfamily.OpDriverVersion:  need("cuDriverGetVersion"),
+		cfamily.OpProfilerStart:  may("cuProfilerStart"),
+		cfamily.OpProfilerStop:   may("cuProfilerStop"),
 	} {
 		t.Symbols[op] = s
 	}

@@ -233,6 +233,8 @@ func (r *rig) calls(t testing.TB) []call {
 			return gate.Open()
 		}},
 		{"ScratchFree", func() error { return dev.ScratchFree(from) }},
+		{"ProfilerStart", dev.ProfilerStart},
+		{"ProfilerStop", dev.ProfilerStop},
 		{"CaptureBegin", func() error { return dev.CaptureBegin(other, events.CaptureThreadLocal) }},
 		{"EventRecordExternal", func() error { return dev.EventRecordExternal(end, other) }},
 		{"CaptureEnd", func() error { _, err := dev.CaptureEnd(other); return err }},
@@ -246,7 +248,7 @@ func TestListOfCallsIsComplete(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	// These have tests of their own; CacheBytes does not reach the device.
-	listed := map[string]bool{"EventDestroy": true, "StreamDestroy": true, "Close": true, "CacheBytes": true}
+	listed := map[string]bool{"EventDestroy": true, "StreamDestroy": true, "Close": true, "CacheBytes": true, "TelemetryRead": true}
 	for _, c := range open(t, 1, false).calls(t) {
 		require.NoError(t, c.do(), c.methods)
 		for name := range strings.FieldsSeq(c.methods) {

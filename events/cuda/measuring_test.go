@@ -1,6 +1,7 @@
 package cuda_test
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -96,12 +97,55 @@ func TestMissingFunctionsTakeTheirAbilities(t *testing.T) {
 
 func TestVersionsAreThoseOfTheTwoLibraries(t *testing.T) {
 	onFakes(t, 1, func(t *testing.T, r *rig) {
-		driver, runtime := r.dev.Versions()
+		driver, library := r.dev.Versions()
 		require.Equal(t, "13.0", driver)
 		if !r.driver {
-			require.Equal(t, "13.0", runtime)
+			require.Equal(t, "13.0", library)
 		} else {
-			require.Empty(t, runtime)
+			require.Empty(t, library)
 		}
+	})
+}
+
+// Iterations of a graph, each with a fill before its first event: no fill is in a span, and
+// each launch stamps all events anew.
+func TestFillsOfAGraphLieOutsideItsSpans(t *testing.T) {
+	onFakes(t, 1, func(t *testing.T, r *rig) {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		s := r.stream(t)
+		_, err := r.dev.ScratchSpin(1, s) // loads the kernel
+		require.NoError(t, err)
+		require.NoError(t, r.dev.StreamSynchronize(s))
+		const fill, work = 64 << 20, 100 * time.Microsecond // 14.7 us of filling
+		buffer, err := r.dev.ScratchAlloc(fill)
+		require.NoError(t, err)
+		var starts, ends []cuda.Event
+		require.NoError(t, r.dev.CaptureBegin(s, events.CaptureThreadLocal))
+		for range 3 {
+			starts, ends = append(starts, r.event(t)), append(ends, r.event(t))
+			require.NoError(t, r.dev.ScratchMemset(buffer, 0, fill, s))
+			require.NoError(t, r.dev.EventRecordExternal(starts[len(starts)-1], s))
+			_, err := r.dev.ScratchSpin(work, s)
+			require.NoError(t, err)
+			require.NoError(t, r.dev.EventRecordExternal(ends[len(ends)-1], s))
+		}
+		graph, err := r.dev.CaptureEnd(s)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, graph.Close()) }()
+		for range 2 {
+			require.NoError(t, graph.Launch(s))
+			require.NoError(t, r.dev.StreamSynchronize(s))
+			for i := range starts {
+				span, err := r.dev.EventElapsed(starts[i], ends[i])
+				require.NoError(t, err)
+				require.GreaterOrEqual(t, span, work)
+				require.Less(t, span, work+10*time.Microsecond)
+			}
+			between, err := r.dev.EventElapsed(ends[0], starts[1])
+			require.NoError(t, err)
+			require.Greater(t, between, 14*time.Microsecond, "the fill")
+		}
+		require.NoError(t, r.dev.ScratchFree(buffer))
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"example.com/devevents/events"
 	"example.com/devevents/events/internal/cfamily"
 	"example.com/devevents/events/internal/dl"
+	"example.com/devevents/events/internal/nvml"
 )
 
 // runtimeTable spells the family's functions as libcudart does. Only functions whose
@@ -47,6 +48,7 @@ func runtimeTable() *cfamily.Table {
 		EmptyKernel: "devevents_empty",
 
 		CacheAttribute: 38, // CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
+		Telemetry:      telemetry,
 
 		BlockingUntimed: blockingSync | disableTiming,
 
@@ -76,6 +78,8 @@ func runtimeTable() *cfamily.Table {
 			cfamily.OpLastErrorPeek:  rt("cudaPeekAtLastError"),
 			cfamily.OpLastErrorClear: rt("cudaGetLastError"),
 			cfamily.OpErrorName:      rtOpt("cudaGetErrorName"),
+			cfamily.OpProfilerStart:  rtOpt("cudaProfilerStart"),
+			cfamily.OpProfilerStop:   rtOpt("cudaProfilerStop"),
 
 			cfamily.OpInit:           drv("cuInit"),
 			cfamily.OpBelowVersion:   drv("cuDriverGetVersion"),
@@ -105,6 +109,9 @@ func runtimeTable() *cfamily.Table {
 		},
 	}
 }
+
+// telemetry is the driver's management library, which is loaded when first asked for.
+func telemetry(id events.Identity) (events.Telemetry, error) { return nvml.Find(id) }
 
 // The flags of an event.
 const (

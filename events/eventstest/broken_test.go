@@ -3,6 +3,7 @@ package eventstest
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,17 @@ type breaker struct {
 	hang time.Duration // it hangs; only its own rule is run, with this timeout
 	over bool          // Erase makes up for it: the erased backend is sound
 	opts []mock.Option
+}
+
+// telemetry changes every reading.
+func telemetry(change func(*events.TelemetryReading)) func(*mock.Device, testing.TB) flaws {
+	return func(d *mock.Device, _ testing.TB) flaws {
+		return flaws{telemetry: func() (events.TelemetryReading, error) {
+			r, err := d.TelemetryRead()
+			change(&r)
+			return r, err
+		}}
+	}
 }
 
 // without makes nil of an error of one of these kinds.
@@ -582,6 +594,26 @@ func breakers() []breaker {
 				now := d.HostClock()
 				return func() int64 { return -now() }
 			}}
+		}},
+
+		{name: "telemetry of nothing", rule: "telemetry-fields", flaw: telemetry(func(r *events.TelemetryReading) { *r = events.TelemetryReading{} })},
+		{name: "a field that it does not have", rule: "telemetry-fields", flaw: telemetry(func(r *events.TelemetryReading) { r.Has &^= events.TelemetryPower })},
+		{name: "clocks in hertz", rule: "telemetry-fields", flaw: telemetry(func(r *events.TelemetryReading) { r.SMClock *= 1_000_000 })},
+		{name: "energy falls", rule: "telemetry-grows", flaw: telemetry(func(r *events.TelemetryReading) { r.Energy = math.MaxInt64 - r.Energy })},
+		{name: "telemetry waits for the device", rule: "telemetry-returns-at-once", flaw: func(d *mock.Device, _ testing.TB) flaws {
+			var last atomic.Value
+			return flaws{
+				record: func(e mock.Event, s mock.Stream) error {
+					last.Store(e)
+					return d.EventRecord(e, s)
+				},
+				telemetry: func() (events.TelemetryReading, error) {
+					if e, ok := last.Load().(mock.Event); ok {
+						_ = d.EventWait(e)
+					}
+					return d.TelemetryRead()
+				},
+			}
 		}},
 
 		{name: "gate does not hold", rule: "gate-holds", flaw: func(d *mock.Device, _ testing.TB) flaws {

@@ -78,6 +78,9 @@ func rules[E any, S comparable]() []rule[E, S] {
 		{Rule{"wrap-not-destroyed", "StreamDestroy must refuse a stream that was only wrapped, with ErrInvalid"}, wrapNotDestroyed[E, S]},
 		{Rule{"timer-brackets", "An event's stamp must lie between two readings of the device's timer, taken before its record and after its wait"}, timerBrackets[E, S]},
 		{Rule{"stamps-as-elapsed", "Stamps must lie as far apart as EventElapsed says, and be refused as it refuses"}, stampsAsElapsed[E, S]},
+		{Rule{"telemetry-fields", "A reading of telemetry must have a field, what it does not have must be 0, and what it has must be a state that a device can be in"}, telemetryFields[E, S]},
+		{Rule{"telemetry-grows", "Energy and the times of limited clocks must never fall from one reading of telemetry to the next"}, telemetryGrows[E, S]},
+		{Rule{"telemetry-returns-at-once", "A reading of telemetry must not wait for the device's work"}, telemetryReturnsAtOnce[E, S]},
 		{Rule{"host-clock", "The host clock must never go back"}, hostClock[E, S]},
 
 		{Rule{"gate-holds", "Work queued behind a closed gate must wait until the gate is opened"}, gateHolds[E, S]},

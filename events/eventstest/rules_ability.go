@@ -87,6 +87,14 @@ func (c *check[E, S]) abilities(e E, s S) []*abilityOf {
 		}},
 	}
 
+	state, telemetry := has[events.Telemetry](api, "Telemetry")
+	telemetry.calls = []call{{"TelemetryRead", func() error { _, err := state.TelemetryRead(); return err }}}
+	tool, profiler := has[events.ProfilerControl](api, "ProfilerControl")
+	profiler.calls = []call{
+		{"ProfilerStart", func() error { return tool.ProfilerStart() }},
+		{"ProfilerStop", func() error { return tool.ProfilerStop() }},
+	}
+
 	names, identity := has[events.Identifier](api, "Identifier")
 	identity.quiet = func() { names.Identity() }
 	wraps, wrapper := has[events.StreamWrapper[S]](api, "StreamWrapper")
@@ -112,7 +120,7 @@ func (c *check[E, S]) abilities(e E, s S) []*abilityOf {
 
 	return []*abilityOf{
 		querier, rounds, asker, untimed, gate, scratch, graphs, identity, wrapper, stats, stale, host, stamper, timer,
-		cache, syncer, empty, versions,
+		cache, syncer, empty, versions, telemetry, profiler,
 	}
 }
 

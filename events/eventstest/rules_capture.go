@@ -105,6 +105,9 @@ func (c *check[E, S]) uninvolved(done E, s S) error {
 			return errors.Join(err, c.rounds.RoundEnd(round))
 		}})
 	}
+	if c.telemetry != nil {
+		list = append(list, call{"TelemetryRead", func() error { _, err := c.telemetry.TelemetryRead(); return err }})
+	}
 	list = append(list, call{"EventDestroy", func() error { return c.api.EventDestroy(e) }})
 	for _, m := range list {
 		if err := m.do(); err != nil {

@@ -96,6 +96,9 @@ func features() map[string]mock.Feature {
 		"EmptyKernel":    mock.FeatureEmptyKernel,
 
 		"DeviceSynchronizer": mock.FeatureDeviceSynchronizer,
+
+		"Telemetry":       mock.FeatureTelemetry,
+		"ProfilerControl": mock.FeatureProfilerControl,
 	}
 }
 

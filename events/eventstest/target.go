@@ -66,6 +66,8 @@ type target[E any, S comparable] struct {
 	syncer   events.DeviceSynchronizer
 	versions events.Versioned
 	empty    events.EmptyKernel[S]
+
+	telemetry events.Telemetry
 }
 
 func newTarget[E any, S comparable](api events.EventApi[E, S]) *target[E, S] {
@@ -88,6 +90,7 @@ func newTarget[E any, S comparable](api events.EventApi[E, S]) *target[E, S] {
 	x.syncer, _ = events.Ability[events.DeviceSynchronizer](api)
 	x.versions, _ = events.Ability[events.Versioned](api)
 	x.empty, _ = events.Ability[events.EmptyKernel[S]](api)
+	x.telemetry, _ = events.Ability[events.Telemetry](api)
 	return x
 }
 

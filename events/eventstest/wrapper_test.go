@@ -45,6 +45,7 @@ type flaws struct {
 	syncAll       func() error
 	versions      func() (string, string)
 	empty         func(s mock.Stream) error
+	telemetry     func() (events.TelemetryReading, error)
 }
 
 // or picks a replacement, where there is one.
@@ -195,3 +196,7 @@ func (open gateFunc) Open() error { return open() }
 type spinFunc func() (time.Duration, error)
 
 func (measured spinFunc) Measured() (time.Duration, error) { return measured() }
+
+func (b *broken) TelemetryRead() (events.TelemetryReading, error) {
+	return or(b.telemetry, b.Device.TelemetryRead, b.telemetry != nil)()
+}

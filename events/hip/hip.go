@@ -16,7 +16,8 @@ func (Vendor) VendorName() string { return "hip" }
 // the abilities Querier, RoundQuerier, CaptureAsker, StaleReader,
 // UntimedCreator, Identifier, StreamWrapper, StatsReader, Scratch (without
 // ScratchSpin, for which there is no program that every AMD device runs) and
-// Graphs: ask with events.Ability.
+// Graphs: ask with events.Ability. There is no Telemetry: AMD SMI is not read here, and
+// TelemetryRead says so. There is no ProfilerControl.
 type Device = cfamily.Device[Vendor]
 
 // Event is a hipEvent_t that knows whether it is alive and recorded. The zero

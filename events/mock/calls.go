@@ -47,6 +47,9 @@ const (
 	OpDeviceSynchronize
 	OpLaunchEmpty
 	OpRead
+	OpTelemetryRead
+	OpProfilerStart
+	OpProfilerStop
 	OpHostRead
 	opCount
 )
@@ -56,7 +59,7 @@ var opNames = [opCount]string{
 	"EventQuery", "RoundBegin", "RoundQuery", "RoundEnd", "EventWait", "EventElapsed", "EventStamp", "DeviceAndHostTimer", "StreamWaitEvent",
 	"StreamSynchronize", "StreamCreateNonBlocking", "StreamDestroy", "StreamCapturing", "GateClose", "GateOpen",
 	"ScratchAlloc", "ScratchFree", "ScratchMemset", "ScratchCopy", "ScratchSpin", "SpinMeasured", "Work",
-	"CaptureBegin", "CaptureEnd", "GraphLaunch", "CacheBytes", "CacheResetPersisting", "DeviceSynchronize", "LaunchEmpty", "Read", "HostRead",
+	"CaptureBegin", "CaptureEnd", "GraphLaunch", "CacheBytes", "CacheResetPersisting", "DeviceSynchronize", "LaunchEmpty", "Read", "TelemetryRead", "ProfilerStart", "ProfilerStop", "HostRead",
 }
 
 // String is the name of the method.

@@ -322,6 +322,15 @@ func TestSwitchedOffAbilities(t *testing.T) {
 			_, err := d.EventStamp(mock.Event{})
 			return ok, err
 		},
+		mock.FeatureTelemetry: func(d *mock.Device) (bool, error) {
+			_, ok := events.Ability[events.Telemetry](d)
+			_, err := d.TelemetryRead()
+			return ok, err
+		},
+		mock.FeatureProfilerControl: func(d *mock.Device) (bool, error) {
+			_, ok := events.Ability[events.ProfilerControl](d)
+			return ok, d.ProfilerStart()
+		},
 		mock.FeatureIdentifier: func(d *mock.Device) (bool, error) {
 			_, ok := events.Ability[events.Identifier](d)
 			return ok, absentIf(d.Identity() == events.Identity{})
@@ -339,7 +348,7 @@ func TestSwitchedOffAbilities(t *testing.T) {
 			return ok, absentIf(d.EventStats() == events.Stats{})
 		},
 	}
-	require.Len(t, all, 16)
+	require.Len(t, all, 18)
 	for f, try := range all {
 		ok, err := try(mock.NewDevice())
 		require.True(t, ok, "feature %d", f)

@@ -24,6 +24,8 @@ type Device struct {
 	stats     events.Stats
 	unrelaxed bool
 	rounds    int
+	telemetry telemetry
+	profiling bool
 
 	queues  map[uintptr]*queue // live streams by handle
 	orphans []*queue           // of destroyed streams, with work left
@@ -53,6 +55,8 @@ var (
 	_ events.DeviceSynchronizer      = (*Device)(nil)
 	_ events.Versioned               = (*Device)(nil)
 	_ events.EmptyKernel[Stream]     = (*Device)(nil)
+	_ events.Telemetry               = (*Device)(nil)
+	_ events.ProfilerControl         = (*Device)(nil)
 )
 
 // Feature is an ability that can be switched off.
@@ -76,6 +80,8 @@ const (
 	FeatureDeviceSynchronizer
 	FeatureVersioned
 	FeatureEmptyKernel
+	FeatureTelemetry
+	FeatureProfilerControl
 )
 
 func newDevice(s *System, ordinal int, cfg deviceConfig) *Device {
@@ -139,6 +145,10 @@ func (d *Device) Offers(ability any) bool {
 		f = FeatureVersioned
 	case *events.EmptyKernel[Stream]:
 		f = FeatureEmptyKernel
+	case *events.Telemetry:
+		f = FeatureTelemetry
+	case *events.ProfilerControl:
+		f = FeatureProfilerControl
 	}
 	return d.has(f)
 }

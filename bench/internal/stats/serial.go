@@ -18,8 +18,9 @@ const minIndependent = 6
 // alike: (1+phi)/(1-phi), with phi the lag-1 correlation of the ranks after their straight
 // line is taken away, so that a trend does not count as correlation. Estimates from few
 // samples come out too low, the more so for the line taken away; that is put back, by
-// constants that simulations of 20 to 300 samples chose. Below 0 there is nothing to
-// correct, and one or two jumps between stretches of equal samples are no correlation.
+// constants that simulations of 10 to 400 samples chose, so that an alarm stays as rare as
+// driftP says up to a correlation of 0.7. Below 0 there is nothing to correct, and one or
+// two jumps between stretches of equal samples are no correlation.
 func inflation(samples []float64) float64 {
 	n := len(samples)
 	jumps := 0
@@ -56,7 +57,7 @@ func inflation(samples []float64) float64 {
 		return 1
 	}
 	size := float64(n)
-	phi = max(0, min(maxSerial, (size*phi+4)/(size-6)))
+	phi = max(0, min(maxSerial, (size*phi+6)/(size-6)))
 	return (1 + phi) / (1 - phi)
 }
 

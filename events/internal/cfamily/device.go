@@ -52,6 +52,7 @@ type dev struct {
 		events, streams                   atomic.Int64
 	}
 	scratch scratch
+	state   state
 }
 
 // check is what every handle must pass before it is announced.

@@ -223,6 +223,11 @@ func (d Device[V]) Offers(ability any) bool {
 		return l.synchronizable()
 	case *events.EmptyKernel[Stream[V]]:
 		return l.launchable()
+	case *events.ProfilerControl:
+		return l.profilable()
+	case *events.Telemetry:
+		_, err := d.telemetry()
+		return err == nil
 	}
 	return true
 }

@@ -1,6 +1,9 @@
 package cfamily
 
-import "example.com/devevents/events/internal/dl"
+import (
+	"example.com/devevents/events"
+	"example.com/devevents/events/internal/dl"
+)
 
 // Op is one function that the backends of this family share. The vendors spell
 // it differently and agree on its arguments.
@@ -63,6 +66,9 @@ const (
 	OpModuleUnload   // (module)
 	OpLaunch         // cuLaunchKernel
 	OpWaitValue      // (stream, address, uint32 value, uint32 flags)
+
+	OpProfilerStart // ()
+	OpProfilerStop  // ()
 
 	opCount
 )
@@ -130,6 +136,10 @@ type Table struct {
 	// CacheAttribute is the number under which OpAttribute gives the bytes of the
 	// last-level cache; 0 where there is none.
 	CacheAttribute int32
+
+	// Telemetry finds what reads a device's state, which may load another library; nil
+	// where nothing here does. The error says why there is none.
+	Telemetry func(events.Identity) (events.Telemetry, error)
 
 	// BlockingUntimed are the flags of an event that waits in the driver and is
 	// not read for its time.

@@ -52,6 +52,15 @@
 // fake_work, which queues work of some ns on a stream (Work), and fake_hold and
 // fake_release, which keep a stream busy and let it go (Hold and Release).
 //
+// # The management library
+//
+// NVML builds testdata/fake_nvml.c in place of a runtime: as many functions of NVIDIA's
+// management library as are used, and one that must not be. Until nvmlInit_v2 every
+// function answers 1 (uninitialized). It has one device, found by any UUID and bus id;
+// fake_asked gives the last one asked for. Its keys, all to set and get: fail_<Function>,
+// calls_<Function>, slow_us_<Function>, and the answers sm_clock, memory_clock, reasons,
+// temperature, power, energy, mig, power_violation and thermal_violation.
+//
 // # Keys for a function
 //
 // Function is a name with its prefix (cudaEventQuery) or without it (EventQuery:

@@ -14,6 +14,7 @@ type Option func(*build)
 
 type build struct {
 	name    string
+	nvml    bool
 	defines map[string]string
 }
 
@@ -22,7 +23,11 @@ func options(opts []Option) build {
 	for _, o := range opts {
 		o(&b)
 	}
-	if b.name == "" {
+	switch {
+	case b.name != "":
+	case b.nvml:
+		b.name = "fake-nvidia-ml.so"
+	default:
 		b.name = "libcudart.so.13"
 	}
 	return b
@@ -61,6 +66,10 @@ func Vendor(prefix string) Option {
 		}
 	}
 }
+
+// NVML builds an imitation of NVIDIA's management library instead of a runtime. Its keys are
+// in doc.go.
+func NVML() Option { return func(b *build) { b.nvml = true } }
 
 // RuntimeOnly leaves the driver's functions (cu*) out.
 func RuntimeOnly() Option { return func(b *build) { b.defines["FAKE_NO_DRIVER"] = "1" } }

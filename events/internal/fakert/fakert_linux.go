@@ -22,6 +22,9 @@ import (
 //go:embed testdata/fake_runtime.c
 var source []byte
 
+//go:embed testdata/fake_nvml.c
+var nvmlSource []byte
+
 // outcome is what one set of compiler flags led to in this process.
 type outcome struct {
 	once sync.Once
@@ -38,7 +41,10 @@ func compiled(tb testing.TB, b build) []byte {
 	if cc == "" {
 		missing(tb, "no C compiler: neither cc, gcc nor clang is in PATH")
 	}
-	flags := b.flags()
+	flags, source := b.flags(), source
+	if b.nvml {
+		flags, source = append(flags, "-DFAKE_NVML"), nvmlSource
+	}
 	entry, _ := outcomes.LoadOrStore(strings.Join(flags, " "), new(outcome))
 	o := entry.(*outcome)
 	o.once.Do(func() {

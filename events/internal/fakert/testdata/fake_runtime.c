@@ -1628,6 +1628,8 @@ DRV_PURE(DevicePrimaryCtxGetState, (int dev, u32 *f, int *active), primary_state
 DRV_PURE(CtxGetCurrent, (void **ctx), get_context(t, ctx))
 DRV_PURE(CtxSetCurrent, (void *ctx), set_context(t, ctx))
 DRV(CtxSynchronize, (void), device_synchronize(t, k))
+BOTH(ProfilerStart, (void), need(t, k))
+BOTH(ProfilerStop, (void), need(t, k))
 
 // reset_lines makes persisting lines of the cache ordinary ones: there are none here.
 static int reset_lines(struct tls *t, int k) {

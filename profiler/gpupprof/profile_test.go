@@ -259,9 +259,7 @@ func TestProfileIsServed(t *testing.T) {
 
 func TestProfileRequestsAreBoundedAndEnd(t *testing.T) {
 	s := newService(t)
-	server := httptest.NewUnstartedServer(gpupprof.Handler(s.prof))
-	server.Config.WriteTimeout = 20 * time.Second
-	server.Start()
+	server := httptest.NewServer(gpupprof.Handler(s.prof))
 	defer server.Close()
 	get := func(ctx context.Context, query string) (int, string, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+query, nil)
@@ -282,11 +280,6 @@ func TestProfileRequestsAreBoundedAndEnd(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, code, bad)
 		require.Contains(t, text, "from 0.001 to 600")
 	}
-	code, text, err := get(ctx, "?seconds=19")
-	require.NoError(t, err)
-	require.Equal(t, http.StatusBadRequest, code)
-	require.Contains(t, text, "WriteTimeout of 20s")
-
 	results := make(chan error)
 	for range 4 {
 		go func() {
@@ -312,7 +305,7 @@ func TestProfileRequestsAreBoundedAndEnd(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 
 	require.NoError(t, s.prof.Close())
-	code, text, err = get(context.Background(), "?seconds=0.001")
+	code, text, err := get(context.Background(), "?seconds=0.001")
 	require.NoError(t, err)
 	require.Equal(t, http.StatusServiceUnavailable, code)
 	require.Contains(t, text, events.ErrClosed.Error())

@@ -42,10 +42,8 @@ func BenchmarkGPUSinks(b *testing.B) {
 			from = time.Now()
 			tr.Stop(one)
 			host += time.Since(from)
-			if i%16 == 15 {
-				for prof.Stats().Pending > 128 { // of 256 spins at a time
-					time.Sleep(10 * time.Microsecond)
-				}
+			if i%128 == 127 { // of 256 spins at a time
+				require.NoError(b, dev.StreamSynchronize(stream))
 			}
 		}
 		m := whole.Stop(w)

@@ -165,7 +165,12 @@ func detailRows(r *Result) [][]string {
 		rows = append(rows, []string{"cool-down", fmt.Sprintf("%v, ended by %s", round(c.Took), c.Why)})
 	}
 	for i := range r.Metrics {
-		rows = append(rows, metricRow(&r.Metrics[i], ""))
+		if r.Metrics[i].Section != SectionTelemetry { // one line says it
+			rows = append(rows, metricRow(&r.Metrics[i], ""))
+		}
+	}
+	if t := r.Telemetry; t != nil && t.Readings > 0 {
+		rows = append(rows, []string{"device", t.line()})
 	}
 	for _, p := range r.Diagnostics {
 		if p.Error != "" {

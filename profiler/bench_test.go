@@ -1,8 +1,11 @@
 package profiler_test
 
 import (
-	"runtime"
+	"context"
+	"fmt"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"example.com/devevents/events/mock"
 	"example.com/devevents/profiler"
@@ -16,7 +19,7 @@ func BenchmarkStartStop(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
 			tr.Stop(tr.Start())
-			r.breathe(i)
+			r.breathe(b, i)
 		}
 	})
 	b.Run("by stream", func(b *testing.B) {
@@ -24,7 +27,7 @@ func BenchmarkStartStop(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
 			r.prof.Stop(r.stream, r.prof.Start(r.stream))
-			r.breathe(i)
+			r.breathe(b, i)
 		}
 	})
 	b.Run("lap", func(b *testing.B) {
@@ -33,7 +36,7 @@ func BenchmarkStartStop(b *testing.B) {
 		w := tr.Start()
 		for i := 0; b.Loop(); i++ {
 			_, w = tr.Lap(w)
-			r.breathe(i)
+			r.breathe(b, i)
 		}
 		tr.Stop(w)
 	})
@@ -44,7 +47,7 @@ func BenchmarkStartStop(b *testing.B) {
 			tr := r.prof.Track(newStream(b, r), "w")
 			for i := 0; pb.Next(); i++ {
 				tr.Stop(tr.Start())
-				r.breathe(i)
+				r.breatheWith(i)
 			}
 		})
 	})
@@ -54,7 +57,7 @@ func BenchmarkStartStop(b *testing.B) {
 		b.RunParallel(func(pb *testing.PB) {
 			for i := 0; pb.Next(); i++ {
 				tr.Stop(tr.Start())
-				r.breathe(i)
+				r.breatheWith(i)
 			}
 		})
 	})
@@ -67,17 +70,78 @@ func BenchmarkStartStop(b *testing.B) {
 	})
 }
 
+// What the doors that handlers use cost beyond that, and the calls of a stack.
+func BenchmarkDoors(b *testing.B) {
+	ctx := context.Background()
+	for _, x := range []struct {
+		name   string
+		stacks bool
+		window func(tr *profiler.Track)
+	}{
+		{"Start", false, func(tr *profiler.Track) { tr.Stop(tr.Start()) }},
+		{"Start with stacks", true, func(tr *profiler.Track) { tr.Stop(tr.Start()) }},
+		{"StartContext", false, func(tr *profiler.Track) { tr.Stop(tr.StartContext(ctx)) }},
+		{"Begin", false, func(tr *profiler.Track) { _, w := tr.Begin(ctx); tr.Stop(w) }},
+		{"Do", false, func(tr *profiler.Track) { _ = profiler.Do(ctx, tr, func(context.Context) error { return nil }) }},
+	} {
+		b.Run(x.name, func(b *testing.B) {
+			r := rigOn(b, mock.NewDevice(mock.Ideal(), mock.QueueLimit(0)), profiler.WithStacks(x.stacks))
+			tr := r.track(b, "w")
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				x.window(tr)
+				r.breathe(b, i)
+			}
+		})
+	}
+}
+
+// What passing spans on costs a sink's goroutine, for a window.
+func BenchmarkSinkHelpers(b *testing.B) {
+	nothing := profiler.SinkFunc(func([]profiler.Span) error { return nil })
+	limit, err := profiler.NewNameLimit(nothing, 8)
+	require.NoError(b, err)
+	batch := make([]profiler.Span, 100)
+	for i := range batch {
+		batch[i] = profiler.Span{ID: uint64(i), Root: uint64(i), Name: fmt.Sprint("w", i%16)}
+	}
+	for _, x := range []struct {
+		name string
+		sink profiler.Sink
+	}{
+		{"Filter", profiler.Filter(nothing, func(s profiler.Span) bool { return s.ID%2 == 0 })},
+		{"Sample", profiler.Sample(nothing, 10)},
+		{"NameLimit", limit},
+		{"Tee", profiler.Tee(nothing, nothing)},
+	} {
+		b.Run(x.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = x.sink.Spans(batch)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(batch)), "ns/window")
+		})
+	}
+}
+
 func benchRig(b *testing.B) (*rig, *profiler.Track) {
 	r := rigOn(b, mock.NewDevice(mock.Ideal(), mock.QueueLimit(0)))
 	return r, r.track(b, "w")
 }
 
-// breathe lets the harvester keep up, so that windows are measured and not
-// dropped.
-func (r *rig) breathe(i int) {
-	if i%256 == 255 {
-		for r.prof.Stats().Pending > 6000 {
-			runtime.Gosched()
-		}
+// breathe has the windows read back before they run out, so that they are measured and not
+// dropped. They wait half a second for their places otherwise, and the benchmark for them.
+func (r *rig) breathe(b *testing.B, i int) {
+	if i%4096 == 4095 {
+		b.StopTimer()
+		defer b.StartTimer()
+		_ = r.prof.Flush(context.Background())
+	}
+}
+
+// breatheWith is breathe for one of several goroutines, whose timer cannot be stopped.
+func (r *rig) breatheWith(i int) {
+	if i%1024 == 1023 {
+		_ = r.prof.Flush(context.Background())
 	}
 }

@@ -86,6 +86,23 @@ func TestSpanSaysWhenItsCallsWereMade(t *testing.T) {
 	require.Equal(t, s.Called, span(t, m).Called)
 }
 
+// What watches for some seconds asks the profiler for the time: a simulated device has its own.
+func TestNowIsOnTheClockOfSpans(t *testing.T) {
+	r := newRig(t, nil)
+	tr := r.track(t, "w")
+	before := r.prof.Now()
+	r.dev.System().Advance(time.Hour)
+	w := tr.Start()
+	r.work(t, time.Minute)
+	m := tr.Stop(w)
+	r.flushed(t)
+	s, after := span(t, m), r.prof.Now()
+	require.GreaterOrEqual(t, s.Called.Sub(before), time.Hour)
+	require.False(t, after.Before(s.Stopped) || after.Before(s.End().Add(-s.Bound)))
+	var none prof
+	require.Zero(t, none.Now())
+}
+
 func TestSpanNamesItsDevice(t *testing.T) {
 	r := newRig(t, nil)
 	tr := r.track(t, "w")

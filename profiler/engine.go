@@ -175,8 +175,9 @@ func (e *engine[E, S]) now() int64 {
 	return int64(time.Since(e.base))
 }
 
-func (e *engine[E, S]) origin() time.Time { return e.base }
-func (e *engine[E, S]) stats() Stats      { return e.count.snapshot(e.tally()) }
+func (e *engine[E, S]) origin() time.Time  { return e.base }
+func (e *engine[E, S]) present() time.Time { return e.at(e.now()) }
+func (e *engine[E, S]) stats() Stats       { return e.count.snapshot(e.tally()) }
 
 func (e *engine[E, S]) clockStats() ClockStats {
 	e.clockState.Lock()
@@ -735,6 +736,11 @@ func over(what <-chan struct{}, deadline time.Time, least time.Duration) bool {
 	case <-what:
 		return true
 	case <-timer.C:
+	}
+	select {
+	case <-what: // both at once
+		return true
+	default:
 		return false
 	}
 }

@@ -1,12 +1,44 @@
 package profiler
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"example.com/devevents/events"
 	"example.com/devevents/internal/labels"
 )
+
+// Tee makes one sink of several, for what is in front of all of them: Sample(Tee(a, b), 10). Each
+// gets every batch, also after another one failed or panicked, but on one goroutine: one that blocks
+// holds up the rest, and a batch that one of them did not take counts as lost. Sinks that are
+// given to the profiler one by one do not affect each other. It panics if one is nil.
+func Tee(sinks ...Sink) Sink {
+	for i, s := range sinks {
+		if s == nil {
+			panic(fmt.Sprintf("profiler.Tee: sink %d is nil", i))
+		}
+	}
+	all := slices.Clone(sinks)
+	return SinkFunc(func(batch []Span) error {
+		errs := make([]error, len(all))
+		for i, s := range all {
+			errs[i] = offer(s, batch)
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// offer gives a sink a batch; its panic is an error.
+func offer(s Sink, batch []Span) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the sink panicked: %v", p)
+		}
+	}()
+	return s.Spans(batch)
+}
 
 // Filter passes those spans on that keep says yes to. It panics if either is nil.
 func Filter(next Sink, keep func(Span) bool) Sink {

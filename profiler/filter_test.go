@@ -57,7 +57,23 @@ func TestFilterPassesOnlyWhatIsKept(t *testing.T) {
 	require.Equal(t, 1, c.batches, "a sink is not called for nothing")
 }
 
+// A tee is one sink, in which a bad one does not keep the others from their spans.
+func TestTeeGivesEachSinkEverything(t *testing.T) {
+	a, b := &collector{}, &collector{}
+	fails := profiler.SinkFunc(func([]profiler.Span) error { return errFailed })
+	panics := profiler.SinkFunc(func([]profiler.Span) error { panic("a sink's own mistake") })
+	err := profiler.Tee(a, fails, panics, b).Spans([]profiler.Span{{ID: 1}, {ID: 2}})
+	require.ErrorIs(t, err, errFailed)
+	require.ErrorContains(t, err, "a sink's own mistake")
+	require.Equal(t, []profiler.Span{{ID: 1}, {ID: 2}}, a.got())
+	require.Equal(t, a.got(), b.got())
+	require.NoError(t, profiler.Tee(a, b).Spans(nil))
+	require.NoError(t, profiler.Tee().Spans([]profiler.Span{{ID: 1}}))
+	require.Panics(t, func() { profiler.Tee(a, nil) })
+}
+
 // A name for each request must not make a time series for each.
+// open-telemetry/opentelemetry-ebpf-instrumentation#1230
 func TestNamesBeyondTheLimitAreOther(t *testing.T) {
 	c := &collector{}
 	limit, err := profiler.NewNameLimit(c, 2)
@@ -85,11 +101,13 @@ func TestSinkIsAttachedForAWhile(t *testing.T) {
 	require.NoError(t, err)
 	window()
 	window()
+	require.ErrorIs(t, a.Remove(nil), events.ErrInvalid) //nolint:staticcheck // nil is what is tested
+	window()
 	require.NoError(t, a.Remove(limited(t)))
 	require.NoError(t, a.Remove(limited(t)))
 	window()
-	require.Len(t, c.got(), 2)
-	require.Equal(t, profiler.SinkStats{Delivered: 2}, a.Stats())
+	require.Len(t, c.got(), 3)
+	require.Equal(t, profiler.SinkStats{Delivered: 3}, a.Stats())
 	_, err = r.prof.AddSink(nil)
 	require.ErrorIs(t, err, events.ErrInvalid)
 	require.NoError(t, r.prof.Close())
@@ -134,6 +152,7 @@ func TestHammerSinksComeAndGo(t *testing.T) {
 	release := make(chan struct{})
 	var windows, sinks sync.WaitGroup
 	var attached, delivered, calls atomic.Uint64
+	var all attachments
 	for i := range 4 {
 		windows.Go(func() {
 			tr := r.track(t, fmt.Sprint("w", i))
@@ -175,6 +194,7 @@ func TestHammerSinksComeAndGo(t *testing.T) {
 					return
 				}
 				attached.Add(1)
+				all.add(a)
 				time.Sleep(time.Millisecond)
 				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(random.IntN(2000))*us)
 				_ = a.Remove(ctx)
@@ -193,4 +213,105 @@ func TestHammerSinksComeAndGo(t *testing.T) {
 	require.Positive(t, attached.Load())
 	require.Positive(t, calls.Load())
 	accounted(t, r.prof)
+	// Each sink's own counts, once the last call has returned, are what they and the profiler saw.
+	var sum profiler.SinkStats
+	eventually(t, func() bool { sum = all.sum(); return sum.Queued == 0 })
+	st = r.prof.Stats()
+	require.Equal(t, delivered.Load(), sum.Delivered)
+	require.Equal(t, st.SinkDropped, sum.Dropped)
+	require.Equal(t, st.SinkFailed, sum.Failed)
+}
+
+// Close comes in the middle of it all, twice: it ends, with an error for those sinks alone that
+// are stuck, and every window and every span is accounted for.
+func TestHammerCloseWhileSinksComeAndGo(t *testing.T) {
+	for range count(5, 50) {
+		dev := mock.NewDevice(mock.Ideal(), mock.QueueLimit(0))
+		r := rigOn(t, dev, profiler.WithSinkQueue(1<<20), profiler.WithCloseTimeout(20*time.Millisecond), profiler.WithAnchorInterval(time.Millisecond))
+		r.broken = true // of stuck sinks
+		release := make(chan struct{})
+		var all attachments
+		var busy, closing sync.WaitGroup
+		for i := range 3 {
+			busy.Go(func() {
+				tr := r.prof.Track(r.stream, fmt.Sprint("w", i))
+				for w := tr.Start(); !errors.Is(w.Err(), events.ErrClosed); w = tr.Start() {
+					tr.Stop(w)
+					runtime.Gosched()
+				}
+			})
+			busy.Go(func() {
+				for {
+					a, err := r.prof.AddSink(profiler.SinkFunc(func([]profiler.Span) error {
+						if i == 0 {
+							<-release
+						}
+						return nil
+					}))
+					if err != nil {
+						if !errors.Is(err, events.ErrClosed) {
+							t.Error(err)
+						}
+						return
+					}
+					all.add(a)
+					if i == 1 {
+						ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+						_ = a.Remove(ctx)
+						cancel()
+					} else {
+						time.Sleep(time.Millisecond)
+					}
+				}
+			})
+		}
+		eventually(t, func() bool { return r.prof.Stats().Finished > 100 })
+		for range 2 {
+			closing.Go(func() { _ = r.prof.Close() })
+		}
+		closing.Wait()
+		busy.Wait()
+		accounted(t, r.prof)
+		close(release)
+		eventually(t, func() bool { return all.sum().Queued == 0 })
+		require.Equal(t, r.prof.Stats().SinkDropped, all.sum().Dropped)
+		require.LessOrEqual(t, all.most().Delivered+all.most().Dropped, r.prof.Stats().Finished)
+	}
+}
+
+// attachments are those of a test.
+type attachments struct {
+	mu  sync.Mutex
+	all []*profiler.Attachment
+}
+
+func (l *attachments) add(a *profiler.Attachment) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, a)
+}
+
+func (l *attachments) sum() (sum profiler.SinkStats) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.all {
+		s := a.Stats()
+		sum.Delivered += s.Delivered
+		sum.Dropped += s.Dropped
+		sum.Queued += s.Queued
+		sum.Failed += s.Failed
+	}
+	return sum
+}
+
+// most is of the one that was given most.
+func (l *attachments) most() (most profiler.SinkStats) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.all {
+		if s := a.Stats(); s.Delivered+s.Dropped > most.Delivered+most.Dropped {
+			most = s
+		}
+	}
+	return most
 }

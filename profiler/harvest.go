@@ -333,7 +333,8 @@ func (h *harvest[E, S]) giveBack() {
 }
 
 // placeAll places the windows that will not be placed better, that somebody waits for
-// or that have waited long enough, or all of them. Without a new anchor, and with
+// or that have waited long enough, or all of them; of each stream in the order of their
+// stops, so that sinks get a window after those in it. Without a new anchor, and with
 // nobody who waits, those that were looked at before are as they were.
 func (h *harvest[E, S]) placeAll(all bool) {
 	if len(h.waiting) == 0 {
@@ -343,12 +344,16 @@ func (h *harvest[E, S]) placeAll(all bool) {
 	patience := e.now() - placementPatience*int64(e.cfg.anchorEvery)
 	from := 0
 	if !all && !h.placer.news && e.eager.Load() == 0 && h.waiting[0].seen > patience {
-		from = min(h.looked, len(h.waiting))
+		from = h.looked
 	}
 	h.placer.news = false
+	for _, w := range h.waiting[from:h.looked] { // they are looked at again
+		w.results.waiting--
+	}
 	kept := h.waiting[:from]
 	for _, w := range h.waiting[from:] {
-		if !all && w.seen > patience && w.results.readers.Load() == 0 && !h.placer.settles(w.placement) {
+		if !all && (w.results.waiting > 0 || w.seen > patience && w.results.readers.Load() == 0 && !h.placer.settles(w.placement)) {
+			w.results.waiting++
 			kept = append(kept, w)
 			continue
 		}

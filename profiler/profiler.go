@@ -35,6 +35,7 @@ type core interface {
 	stats() Stats
 	clockStats() ClockStats
 	origin() time.Time
+	present() time.Time
 }
 
 // lane is one stream of a profiler.
@@ -255,6 +256,15 @@ func (p *Profiler[S]) Origin() time.Time {
 		return time.Time{}
 	}
 	return p.core.origin()
+}
+
+// Now is the present on the clock of Span.Start and Origin, which is the machine's unless
+// the device is simulated or WithHostClock was given. On a nil Profiler it is the zero time.
+func (p *Profiler[S]) Now() time.Time {
+	if p == nil {
+		return time.Time{}
+	}
+	return p.core.present()
 }
 
 // Track is a named place on a stream where windows open. Make it with

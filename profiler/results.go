@@ -16,6 +16,7 @@ type results struct {
 	ring  []result
 
 	readers atomic.Int32 // who wait for one of these at this moment
+	waiting int          // read back and looked at, not placed yet; the harvester's
 }
 
 type result struct {

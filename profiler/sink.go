@@ -14,7 +14,9 @@ import (
 	"example.com/devevents/events"
 )
 
-// Sink receives finished spans in batches, on a goroutine of its own. A batch is
+// Sink receives finished spans in batches, on a goroutine of its own; those of one stream in the
+// order in which they were stopped, so that a window comes after those that were closed in it.
+// Between streams there is no order. A batch is
 // shared with other sinks and must not be changed; it may be kept. A sink that
 // blocks loses its own oldest batches once its queue is full; one that returns
 // an error or panics loses that batch. Both are counted, in Stats and for each
@@ -40,8 +42,12 @@ type Attachment struct {
 // Remove ends the delivery: what was finished before the call is still delivered, what
 // comes later is not. It blocks until the sink has taken its queue, or ctx is done: then
 // the rest is dropped and counted, and the error is ctx's. A call of the sink that
-// does not return goes on. It is idempotent.
+// does not return goes on; a sink that removes itself waits for its own call. It is
+// idempotent. A nil ctx is ErrInvalid.
 func (a *Attachment) Remove(ctx context.Context) error {
+	if ctx == nil {
+		return fmt.Errorf("profiler: remove a sink: %w: nil context", events.ErrInvalid)
+	}
 	if a == nil {
 		return nil
 	}
@@ -124,6 +130,9 @@ func (s *sinkSet) push(batch []Span) {
 	}
 }
 
+// sinkGrace is what Close gives all sinks together where nothing is left of its timeout.
+const sinkGrace = 10 * time.Millisecond
+
 // close lets every sink finish its queue until the deadline, and gives an error for each
 // that did not.
 func (s *sinkSet) close(deadline time.Time, timeout time.Duration) (late []error) {
@@ -133,8 +142,11 @@ func (s *sinkSet) close(deadline time.Time, timeout time.Duration) (late []error
 	for _, r := range s.list() {
 		r.shut()
 	}
+	if soon := time.Now().Add(sinkGrace); soon.After(deadline) {
+		deadline = soon
+	}
 	for _, r := range s.list() {
-		if !over(r.done, deadline, 10*time.Millisecond) {
+		if !over(r.done, deadline, 0) {
 			r.discard()
 			late = append(late, fmt.Errorf("profiler: a sink: %w: it did not return within %v of Close", events.ErrExpired, timeout))
 		}
@@ -233,9 +245,6 @@ func (r *sinkRunner) run() {
 func (r *sinkRunner) deliver(batch []Span) {
 	err := errors.New("the sink ended its goroutine")
 	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the sink panicked: %v", p)
-		}
 		r.mu.Lock()
 		r.own.Queued -= uint64(len(batch))
 		if err == nil {
@@ -251,7 +260,7 @@ func (r *sinkRunner) deliver(batch []Span) {
 			r.log.Warn("a sink failed and lost a batch; further failures are only counted", zap.Error(err))
 		})
 	}()
-	err = r.sink.Spans(batch)
+	err = offer(r.sink, batch)
 }
 
 // shut lets the sink finish its queue; done is closed then.

@@ -19,6 +19,7 @@ const (
 	profileDurationNanos = 10
 	profilePeriodType    = 11
 	profilePeriod        = 12
+	profileComment       = 13
 	profileDefaultType   = 14
 
 	valueTypeType = 1
@@ -118,6 +119,8 @@ func (e *encoder) sample(at *sample) {
 	}
 	e.out.bytes(profileSample, m)
 }
+
+func (e *encoder) comment(text string) { e.out.packed(profileComment, e.text(text)) }
 
 func (e *encoder) location(f frame) uint64 {
 	if id, ok := e.locations[f]; ok {

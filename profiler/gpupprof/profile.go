@@ -24,8 +24,9 @@ const (
 	// maxSamples bounds the distinct samples of a profile. What comes beyond is counted
 	// under profiler.OtherName.
 	maxSamples = 1 << 16
-	// maxOpen bounds the windows of which nested time is known and which are not finished.
-	maxOpen = 1 << 14
+	// maxOpen bounds the windows that are kept in mind as long as they have not come, for
+	// the time of those in them. Twice as many may be there at a time.
+	maxOpen = 1 << 13
 	framed  = "gpu:"
 )
 
@@ -33,10 +34,12 @@ const (
 // use.
 type Profile struct {
 	began time.Time
+	took  time.Duration // 0 for one that goes on
 
 	mu      sync.Mutex
 	samples map[string]*sample
-	nested  map[window]time.Duration // time of finished windows in one that is not
+	nested  nested
+	lost    uint64
 	key     []byte
 }
 
@@ -44,6 +47,29 @@ type Profile struct {
 type window struct {
 	device *profiler.Device
 	id     uint64
+}
+
+// nested is the time of finished windows in such that are not. Those that never finish (abandoned,
+// failed) are forgotten by and by: it is a young and an old half.
+type nested struct{ young, old map[window]time.Duration }
+
+func (n *nested) add(w window, d time.Duration) {
+	d += n.take(w)
+	if len(n.young) >= maxOpen {
+		n.old, n.young = n.young, nil
+	}
+	if n.young == nil {
+		n.young = map[window]time.Duration{}
+	}
+	n.young[w] = d
+}
+
+// take gives what is known of a window, which is forgotten.
+func (n *nested) take(w window) time.Duration {
+	d := n.young[w] + n.old[w]
+	delete(n.young, w)
+	delete(n.old, w)
+	return d
 }
 
 // sample is what has one stack and one set of labels.
@@ -59,32 +85,33 @@ type label struct{ key, value string }
 
 // New makes an empty profile, which covers the time from now on.
 func New() *Profile {
-	return &Profile{began: time.Now(), samples: map[string]*sample{}, nested: map[window]time.Duration{}}
+	return &Profile{began: time.Now(), samples: map[string]*sample{}}
 }
 
 // Spans implements profiler.Sink. It keeps nothing of the batch but the stacks and names.
 func (p *Profile) Spans(batch []profiler.Span) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i := range batch {
-		p.add(&batch[i])
-	}
+	p.count(batch, func(*profiler.Span) bool { return true })
 	return nil
 }
 
-// add counts a span. The lock is held.
-func (p *Profile) add(s *profiler.Span) {
-	own := s.Duration
-	if id := (window{s.Device, s.ID}); len(p.nested) > 0 {
-		own = max(0, own-p.nested[id])
-		delete(p.nested, id)
-	}
-	if s.Parent != 0 && (profiler.Span{ID: s.Parent}).Stream() == s.Stream() {
-		if len(p.nested) >= maxOpen {
-			clear(p.nested) // windows that never finish: abandoned, failed
+// count counts the spans that wanted says yes to. The others still matter to those round them.
+func (p *Profile) count(batch []profiler.Span, wanted func(*profiler.Span) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range batch {
+		s := &batch[i]
+		own := max(0, s.Duration-p.nested.take(window{s.Device, s.ID}))
+		if s.Parent != 0 && (profiler.Span{ID: s.Parent}).Stream() == s.Stream() {
+			p.nested.add(window{s.Device, s.Parent}, s.Duration)
 		}
-		p.nested[window{s.Device, s.Parent}] += s.Duration
+		if wanted(s) {
+			p.add(s, own)
+		}
 	}
+}
+
+// add counts a span with what of its time is its own. The lock is held.
+func (p *Profile) add(s *profiler.Span, own time.Duration) {
 	at := p.find(s)
 	at.count++
 	at.time += own
@@ -93,7 +120,7 @@ func (p *Profile) add(s *profiler.Span) {
 // find gives the sample of a span. The lock is held.
 func (p *Profile) find(s *profiler.Span) *sample {
 	own := labelsOf(s.Context)
-	key := p.key[:0]
+	key := binary.AppendUvarint(p.key[:0], uint64(len(s.Stack)))
 	for _, pc := range s.Stack {
 		key = binary.LittleEndian.AppendUint64(key, uint64(pc))
 	}
@@ -102,6 +129,7 @@ func (p *Profile) find(s *profiler.Span) *sample {
 		key = append(key, t...)
 	}
 	text(s.Name)
+	key = binary.AppendUvarint(key, uint64(len(s.Within)))
 	for _, name := range s.Within {
 		text(name)
 	}
@@ -113,6 +141,7 @@ func (p *Profile) find(s *profiler.Span) *sample {
 	if s.Device != nil {
 		text(s.Device.Backend)
 		text(s.Device.UUID)
+		text(s.Device.PCIBusID)
 		key = binary.AppendVarint(key, int64(s.Device.Ordinal))
 	}
 	p.key = key
@@ -162,8 +191,15 @@ func (p *Profile) WriteTo(w io.Writer) (int64, error) {
 	for _, at := range p.samples {
 		out.sample(at)
 	}
+	if p.lost > 0 {
+		out.comment(fmt.Sprintf("%d windows are missing: they came faster than they could be counted", p.lost))
+	}
 	p.mu.Unlock()
-	n, err := w.Write(out.finish(p.began, time.Since(p.began)))
+	took := p.took
+	if took == 0 {
+		took = time.Since(p.began)
+	}
+	n, err := w.Write(out.finish(p.began, took))
 	return int64(n), err
 }
 

@@ -16,16 +16,19 @@ type Source interface {
 	AddSink(s profiler.Sink) (*profiler.Attachment, error)
 	// Flush waits for what was stopped before the call.
 	Flush(ctx context.Context) error
-	// Origin is when the source's clock began.
+	// Origin is when the source's clock began, and Now the present on it.
 	Origin() time.Time
+	Now() time.Time
 }
 
 // Handler serves a trace of the seconds that follow a request, of all sources together:
-// ?seconds=N, from 0.001 to 600, 30 if not given. It is streamed as the windows finish,
-// half a second late, and is as long as they are many: some 400 bytes for each. A request that
-// is cancelled ends at once. It answers 400 to anything else, also where the server's WriteTimeout
-// is shorter; 503 while 4 traces are in progress, or when a profiler is closed. Mount it where
-// only those who may read names come.
+// ?seconds=N, from 0.001 to 600, 30 if not given. What ended on the device in that time is in it. It
+// is streamed, two to three seconds behind, and is as long as the windows are many: some 600 bytes
+// for each. A client that reads too slowly for that has windows missing, and the last event says how
+// many. A request that is cancelled ends at once, and a client has the server's WriteTimeout, or a
+// minute, longer than the seconds to read. It answers 400 to other seconds, and where a middleware
+// that hides the connection leaves too short a WriteTimeout; 503 while 4 traces are in
+// progress, or when a profiler is closed. Mount it where only those who may read names come.
 func Handler(sources ...Source) http.Handler {
 	return serve.Handler(func(ctx context.Context, w http.ResponseWriter, length time.Duration) error {
 		var origin time.Time
@@ -35,9 +38,14 @@ func Handler(sources ...Source) http.Handler {
 			}
 		}
 		t := NewWriter(&body{w}, origin)
-		if err := serve.Collect(ctx, length, t, sources); err != nil {
+		defer t.end() // a sink's call that is late must not write to w behind us
+		lost, err := serve.Collect(ctx, length, sources, func(in serve.Interval) profiler.Sink {
+			return profiler.Filter(t, func(s profiler.Span) bool { return in.Has(&s) })
+		})
+		if err != nil {
 			return err
 		}
+		t.addLost(lost)
 		return t.Close()
 	})
 }

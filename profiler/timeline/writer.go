@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -27,15 +26,21 @@ type Writer struct {
 	devices map[*profiler.Device]*process
 	order   []*process
 	names   map[string][]byte // as JSON
+	waiting int               // slices, in all rows
+	arrows  uint64
 	threads int
+	lost    uint64
 }
 
 // process is one process of the trace.
 type process struct {
-	pid   int
-	rows  map[uint64]*row
-	named map[thread]int // their numbers in the trace
-	epoch uint32
+	pid    int
+	rows   map[uint64]*row
+	order  []*row
+	named  map[thread]int // their numbers in the trace
+	newest time.Duration  // when the last of its slices began
+	swept  time.Duration  // what newest was when all rows were looked at
+	epoch  uint32
 }
 
 type thread struct {
@@ -43,11 +48,15 @@ type thread struct {
 	lane int
 }
 
+// firstThread is behind every number of a process: Perfetto takes the thread that has the number
+// of its process for the main one.
+const firstThread = 1 << 16
+
 // NewWriter starts a trace on out, with times since origin, which is that of the profiler
 // (Profiler.Origin). Every write to out is made by a call of Spans or Close; the first
 // error ends the trace and is what these then return.
 func NewWriter(out io.Writer, origin time.Time) *Writer {
-	t := &Writer{out: out, origin: origin, devices: map[*profiler.Device]*process{}, names: map[string][]byte{}}
+	t := &Writer{out: out, origin: origin, devices: map[*profiler.Device]*process{}, names: map[string][]byte{}, threads: firstThread}
 	t.buf = append(t.buf, "[\n"...)
 	t.host = t.process("host")
 	return t
@@ -63,6 +72,9 @@ func (t *Writer) Spans(batch []profiler.Span) error {
 	for i := range batch {
 		t.take(&batch[i])
 	}
+	for _, p := range t.order {
+		t.sweep(p)
+	}
 	return t.flush()
 }
 
@@ -75,13 +87,27 @@ func (t *Writer) Close() error {
 		return t.err
 	}
 	t.closed = true
-	for _, p := range slices.Backward(t.order) { // the host last: windows bring calls
-		for stream, r := range p.rows {
-			r.release(math.MaxInt64, 0, func(s slice, lane int) { t.write(p, stream, s, lane) })
+	for _, p := range t.order {
+		for _, r := range p.order {
+			r.release(math.MaxInt64, 0, t.write)
 		}
 	}
-	t.buf = fmt.Appendf(t.buf, `{"ph":"M","name":"trace_end","pid":%d,"tid":0,"args":{"complete":true}}`+"\n]\n", t.host.pid)
+	t.buf = fmt.Appendf(t.buf, `{"ph":"M","name":"trace_end","pid":%d,"tid":0,"args":{"complete":%t,"lost":%d}}`+"\n]\n", t.host.pid, t.lost == 0, t.lost)
 	return t.flush()
+}
+
+// end closes the trace without writing more. It waits for a write in progress.
+func (t *Writer) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+}
+
+// addLost has Close tell that windows are missing.
+func (t *Writer) addLost(n uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lost += n
 }
 
 // flush hands the buffer on. The lock is held, here and below.
@@ -104,18 +130,68 @@ func (t *Writer) take(s *profiler.Span) {
 		t.devices[s.Device] = p
 	}
 	from := s.Start.Sub(t.origin)
-	kept := *s
-	kept.Context, kept.Stack = nil, nil // not to be kept alive
-	p.row(s.Stream()).add(slice{from, from + s.Duration, kept}, func(at slice, lane int) { t.write(p, at.span.Stream(), at, lane) })
+	if s.Epoch > p.epoch { // streams get there one by one
+		p.epoch = s.Epoch
+		t.mark(p, s.Stream(), from)
+	}
+	at := slice{
+		from: from, to: from + s.Duration, name: s.Name, id: s.ID, parent: s.Parent,
+		bound: s.Bound, depth: int32(s.Depth), quality: s.Quality,
+	}
+	if !s.Called.IsZero() && !s.Stopped.IsZero() {
+		t.arrows++
+		at.arrow = t.arrows
+		calls := at
+		calls.from, calls.to = s.Called.Sub(t.origin), s.Stopped.Sub(t.origin)
+		t.add(t.host, 0, &calls)
+	}
+	t.add(p, s.Stream(), &at)
 }
 
-func (p *process) row(of uint64) *row {
+// add takes a slice into its row. What is too late to be put in order is written at once.
+func (t *Writer) add(p *process, of uint64, s *slice) {
+	p.newest = max(p.newest, s.from)
 	r := p.rows[of]
 	if r == nil {
-		r = &row{}
+		r = &row{process: p, of: of, written: math.MinInt64}
 		p.rows[of] = r
+		p.order = append(p.order, r)
 	}
-	return r
+	t.waiting++
+	if s.from < r.written {
+		t.write(r, s, r.late(s))
+		return
+	}
+	r.waiting = append(r.waiting, *s)
+	if len(r.waiting) >= 2*maxHeld {
+		r.release(p.newest-held, maxHeld, t.write)
+	}
+	if t.waiting >= maxWaiting {
+		for _, p := range t.order {
+			for _, r := range p.order {
+				r.release(p.newest-held, len(r.waiting)/2, t.write)
+			}
+		}
+	}
+}
+
+// sweep writes what is old enough, at most once for each time that a slice is held.
+func (t *Writer) sweep(p *process) {
+	if p.newest-p.swept < held {
+		return
+	}
+	p.swept = p.newest
+	for _, r := range p.order {
+		r.release(p.newest-held, maxHeld, t.write)
+	}
+}
+
+// mark tells that the clocks were set apart.
+func (t *Writer) mark(p *process, of uint64, at time.Duration) {
+	tid := t.thread(p, of, 0)
+	t.buf = fmt.Appendf(t.buf, `{"ph":"i","s":"p","name":"clock epoch %d"`, p.epoch)
+	t.place(p, tid, at)
+	t.buf = append(t.buf, "},\n"...)
 }
 
 func deviceName(d *profiler.Device) string {
@@ -131,7 +207,8 @@ func deviceName(d *profiler.Device) string {
 
 // process names a process of the trace.
 func (t *Writer) process(name string) *process {
-	p := &process{pid: len(t.order) + 1, rows: map[uint64]*row{}, named: map[thread]int{}}
+	p := &process{pid: len(t.order) + 1, rows: map[uint64]*row{}, named: map[thread]int{}, newest: math.MinInt64 / 2}
+	p.swept = p.newest
 	t.order = append(t.order, p)
 	t.buf = fmt.Appendf(t.buf, `{"ph":"M","name":"process_name","pid":%d,"args":{"name":%s}},`+"\n", p.pid, t.text(name))
 	t.buf = fmt.Appendf(t.buf, `{"ph":"M","name":"process_sort_index","pid":%d,"args":{"sort_index":%d}},`+"\n", p.pid, p.pid)
@@ -159,65 +236,42 @@ func (t *Writer) thread(p *process, of uint64, lane int) int {
 	return tid
 }
 
-// write writes a window: on the device, on the host, and the arrow between.
-func (t *Writer) write(p *process, of uint64, s slice, lane int) {
-	tid := t.thread(p, of, lane)
+// write writes a slice, and its end of the arrow from the calls to the window.
+func (t *Writer) write(r *row, s *slice, lane int) {
+	t.waiting--
+	p := r.process
+	tid := t.thread(p, r.of, lane)
+	kind, end := "gpu", "f"
 	if p == t.host {
-		t.complete(p, tid, s, "calls")
-		t.buf = append(t.buf, "}},\n"...)
-		t.arrow("s", p, tid, s.from, s.span)
-		return
+		kind, end = "calls", "s"
 	}
-	if p.epoch != s.span.Epoch {
-		p.epoch = s.span.Epoch
-		t.buf = fmt.Appendf(t.buf, `{"ph":"i","s":"p","name":"clock epoch %d","pid":%d,"tid":%d,"ts":`, p.epoch, p.pid, tid)
-		t.time(s.from)
-		t.buf = append(t.buf, "},\n"...)
-	}
-	t.complete(p, tid, s, "gpu")
-	t.buf = append(t.buf, `,"parent":"`...)
-	t.buf = strconv.AppendUint(t.buf, s.span.Parent, 10)
-	t.buf = append(t.buf, `","bound_us":`...)
-	t.time(s.span.Bound)
-	t.buf = append(t.buf, `,"placed":"`...)
-	t.buf = append(t.buf, s.span.Quality.String()...)
-	t.buf = append(t.buf, "\"}},\n"...)
-	if s.span.Called.IsZero() || s.span.Stopped.IsZero() {
-		return
-	}
-	t.arrow("f", p, tid, s.from, s.span)
-	calls := slice{s.span.Called.Sub(t.origin), s.span.Stopped.Sub(t.origin), s.span}
-	t.host.row(0).add(calls, func(at slice, lane int) { t.write(t.host, 0, at, lane) })
-}
-
-// complete begins a complete event; its arguments are left open.
-func (t *Writer) complete(p *process, tid int, s slice, kind string) {
 	t.buf = append(t.buf, `{"ph":"X","cat":"`...)
 	t.buf = append(t.buf, kind...)
 	t.buf = append(t.buf, `","name":`...)
-	t.buf = append(t.buf, t.text(s.span.Name)...)
+	t.buf = append(t.buf, t.text(s.name)...)
 	t.place(p, tid, s.from)
 	t.buf = append(t.buf, `,"dur":`...)
 	t.time(s.to - s.from)
 	t.buf = append(t.buf, `,"args":{"window":"`...)
-	t.buf = strconv.AppendUint(t.buf, s.span.ID, 10)
-	t.buf = append(t.buf, '"')
-}
-
-// arrow is one end of the arrow from a window's calls to the window.
-func (t *Writer) arrow(end string, p *process, tid int, at time.Duration, s profiler.Span) {
-	pid := p.pid
-	if p == t.host {
-		pid = t.devices[s.Device].pid // an arrow's number is the window's, and tells devices apart
+	t.buf = strconv.AppendUint(t.buf, s.id, 10)
+	if p != t.host {
+		t.buf = append(t.buf, `","parent":"`...)
+		t.buf = strconv.AppendUint(t.buf, s.parent, 10)
+		t.buf = append(t.buf, `","bound_us":`...)
+		t.time(s.bound)
+		t.buf = append(t.buf, `,"placed":"`...)
+		t.buf = append(t.buf, s.quality.String()...)
 	}
+	t.buf = append(t.buf, "\"}},\n"...)
+	if s.arrow == 0 {
+		return
+	}
+	// The number is one in JSON, too: of strings Perfetto takes hexadecimal ones alone.
 	t.buf = append(t.buf, `{"ph":"`...)
 	t.buf = append(t.buf, end...)
-	t.buf = append(t.buf, `","bp":"e","cat":"window","name":"queued","id":"`...)
-	t.buf = strconv.AppendInt(t.buf, int64(pid), 10)
-	t.buf = append(t.buf, '.')
-	t.buf = strconv.AppendUint(t.buf, s.ID, 10)
-	t.buf = append(t.buf, '"')
-	t.place(p, tid, at)
+	t.buf = append(t.buf, `","bp":"e","cat":"window","name":"queued","id":`...)
+	t.buf = strconv.AppendUint(t.buf, s.arrow, 10)
+	t.place(p, tid, s.from)
 	t.buf = append(t.buf, "},\n"...)
 }
 

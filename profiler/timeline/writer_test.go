@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"runtime/trace"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,92 +33,119 @@ type event struct {
 	Name string         `json:"name"`
 	Cat  string         `json:"cat"`
 	Bp   string         `json:"bp"`
-	ID   string         `json:"id"`
+	ID   json.Number    `json:"id"`
 	S    string         `json:"s"`
 	Pid  int            `json:"pid"`
 	Tid  int            `json:"tid"`
 	Ts   json.Number    `json:"ts"`
 	Dur  json.Number    `json:"dur"`
 	Args map[string]any `json:"args"`
+
+	from int64 // Ts in nanoseconds
 }
 
 // ns reads microseconds with three decimals without rounding.
 func ns(t testing.TB, n json.Number) int64 {
 	t.Helper()
 	whole, part, ok := strings.Cut(n.String(), ".")
-	require.True(t, ok && len(part) == 3, n)
-	var v int64
-	_, err := fmt.Sscan(whole+part, &v)
-	require.NoError(t, err)
+	v, err := strconv.ParseInt(whole+part, 10, 64)
+	if !ok || len(part) != 3 || err != nil {
+		require.Fail(t, "not microseconds with three decimals", "%v: %v", n, err)
+	}
 	return v
 }
 
 type key struct{ pid, tid int }
 
+// drawn is a slice on its thread.
+type drawn struct {
+	event
+	to int64
+}
+
 // parsed checks a trace by the rules of the format and of its viewers, and gives its events.
+// What is checked of slices and arrows is how Perfetto's trace processor reads them: sorted by
+// time, with the order in the file among equals; on a thread a slice that overlaps the open one in
+// part is dropped, and an arrow's end belongs to the innermost open slice.
 func parsed(t testing.TB, text []byte) []event {
 	t.Helper()
 	var all []event
 	require.NoError(t, json.Unmarshal(text, &all))
-	slicesOf := map[key][]event{}
-	named := map[key]bool{}
-	processes := map[int]bool{}
-	flows := map[string][2]*event{}
-	begins := map[string]bool{}
-	for i := range all {
-		e := &all[i]
-		k := key{e.Pid, e.Tid}
-		switch e.Ph {
-		case "X":
-			require.GreaterOrEqual(t, ns(t, e.Dur), int64(0))
-			slicesOf[k] = append(slicesOf[k], *e)
-			begins[fmt.Sprint(k, e.Args["window"], e.Ts)] = true
+	named, processes := map[key]bool{}, map[int]bool{}
+	var timed []event
+	for _, e := range all {
+		switch k := (key{e.Pid, e.Tid}); e.Ph {
 		case "M":
 			switch e.Name {
 			case "thread_name":
 				require.False(t, named[k], "a thread is named once")
+				require.Greater(t, e.Tid, 1000, "a thread with the number of a process")
 				named[k] = true
 			case "process_name":
 				processes[e.Pid] = true
 			}
-		case "s", "f":
-			pair := flows[e.ID]
-			at := map[string]int{"s": 0, "f": 1}[e.Ph]
-			require.Nil(t, pair[at], "an arrow has one end of each kind: %v", e.ID)
-			pair[at] = e
-			flows[e.ID] = pair
-		case "i":
-			require.Equal(t, "p", e.S)
+		case "X", "s", "f", "i":
+			e.from = ns(t, e.Ts)
+			timed = append(timed, e)
 		default:
 			require.Fail(t, "an event of a kind that is not written", e.Ph)
 		}
 	}
-	for k, list := range slicesOf {
-		require.True(t, named[k], "%v has no name", k)
-		require.True(t, processes[k.pid], "%v has no process", k)
-		slices.SortStableFunc(list, func(a, b event) int {
-			return cmp.Or(cmp.Compare(ns(t, a.Ts), ns(t, b.Ts)), cmp.Compare(ns(t, b.Dur), ns(t, a.Dur)))
-		})
-		var open []int64
-		for _, e := range list {
-			from, to := ns(t, e.Ts), ns(t, e.Ts)+ns(t, e.Dur)
-			for len(open) > 0 && open[len(open)-1] <= from {
-				open = open[:len(open)-1]
+	slices.SortStableFunc(timed, func(a, b event) int { return cmp.Compare(a.from, b.from) })
+	open := map[key][]drawn{}
+	arrows := map[uint64]string{} // where each begins, until it ends
+	for _, e := range timed {
+		k := key{e.Pid, e.Tid}
+		if !named[k] || !processes[e.Pid] {
+			require.Fail(t, "a thread or a process without a name", "%v", e)
+		}
+		switch e.Ph {
+		case "X":
+			open[k] = push(t, open[k], e)
+		case "i":
+			require.Equal(t, "p", e.S)
+		default:
+			id, err := strconv.ParseUint(e.ID.String(), 10, 64)
+			require.NoError(t, err)
+			if len(open[k]) == 0 {
+				require.Fail(t, "an arrow's end is at no slice", "%v", e)
 			}
-			if len(open) > 0 && to > open[len(open)-1] {
-				require.Fail(t, "slices overlap in part", "%v: %v ends at %d, behind what it lies in, %d", k, e, to, open[len(open)-1])
+			window := open[k][len(open[k])-1].Args["window"].(string)
+			from, begun := arrows[id]
+			if e.Ph == "s" {
+				require.False(t, begun, "arrow %d begins twice", id)
+				arrows[id] = window
+			} else {
+				if !begun || from != window {
+					require.Fail(t, "an arrow leads from one window to another", "%d: from %q to %q", id, from, window)
+				}
+				delete(arrows, id)
 			}
-			open = append(open, to)
 		}
 	}
-	for id, pair := range flows {
-		for _, e := range pair {
-			require.NotNil(t, e, "the arrow %s has one end", id)
-			_, window, _ := strings.Cut(id, ".")
-			require.True(t, begins[fmt.Sprint(key{e.Pid, e.Tid}, window, e.Ts)], "an end of the arrow %s is at no slice", id)
-		}
-	}
+	require.Empty(t, arrows, "arrows without an end")
 	return all
+}
+
+// push puts a slice on its thread.
+func push(t testing.TB, open []drawn, e event) []drawn {
+	t.Helper()
+	d := drawn{e, e.from + ns(t, e.Dur)}
+	if d.to < d.from {
+		require.Fail(t, "a negative duration", "%v", e)
+	}
+	for len(open) > 0 {
+		last := open[len(open)-1]
+		instants := last.from == last.to && d.from == d.to
+		if last.to > d.from || last.to == d.from && instants {
+			break
+		}
+		open = open[:len(open)-1]
+	}
+	if n := len(open); n > 0 && d.to > open[n-1].to {
+		require.Fail(t, "slices overlap in part", "%v ends behind what it lies in, %v", e, open[n-1].event)
+	}
+	return append(open, d)
 }
 
 func count(all []event, ph, cat string) (n int) {
@@ -131,7 +160,7 @@ func count(all []event, ph, cat string) (n int) {
 // A trace of a service: nests, windows that overlap by accident of threads, starts that are
 // off within their bounds, requests that outlast thousands of others, in the order of
 // their ends, as the profiler delivers them. Viewers take slices of one thread for nested, and
-// show nonsense where they overlap in part.
+// drop them or show nonsense where they overlap in part (google/perfetto#4280).
 func TestTraceHasNoPartialOverlaps(t *testing.T) {
 	const n = 100_000
 	random := rand.New(rand.NewPCG(7, 11))
@@ -159,6 +188,8 @@ func TestTraceHasNoPartialOverlaps(t *testing.T) {
 			add(from+took/4, took/2)
 		case 1: // overlaps in part
 			add(from+took/2, took)
+		case 4: // nothing was queued
+			add(from, 0)
 		case 2: // a request round many others
 			if random.IntN(100) == 0 {
 				add(from, 5*time.Second)
@@ -180,10 +211,64 @@ func TestTraceHasNoPartialOverlaps(t *testing.T) {
 	require.Equal(t, len(all), count(events, "X", "gpu"))
 	require.Equal(t, len(all), count(events, "X", "calls"))
 	require.Equal(t, len(all), count(events, "s", ""))
-	require.Positive(t, count(events, "i", ""))
+	epochs := map[*profiler.Device]map[uint32]bool{devices[0]: {}, devices[1]: {}}
+	for _, s := range all {
+		epochs[s.Device][s.Epoch] = true
+	}
+	require.Equal(t, len(epochs[devices[0]])+len(epochs[devices[1]])-2, count(events, "i", ""), "each new epoch is marked once")
 }
 
-// What waits to be put in order is bounded, however many windows a stream has.
+// Times since the origin are short enough for a float64: 19 digits of Unix time are not, and
+// slices of microseconds then lie on top of each other (pytorch/kineto#853).
+func TestTraceTimesSurviveAFloat64(t *testing.T) {
+	origin := time.Now()
+	var out bytes.Buffer
+	w := timeline.NewWriter(&out, origin)
+	month := 30 * 24 * time.Hour
+	for i := range 1000 {
+		start := origin.Add(month + time.Duration(i)*3*time.Nanosecond)
+		require.NoError(t, w.Spans([]profiler.Span{{ID: uint64(i + 1), Name: "w", Start: start, Duration: 3}}))
+	}
+	require.NoError(t, w.Close())
+	next := month
+	for _, e := range parsed(t, out.Bytes()) {
+		if e.Ph != "X" {
+			continue
+		}
+		us, err := e.Ts.Float64()
+		require.NoError(t, err)
+		require.EqualValues(t, next, math.Round(us*1000))
+		next += 3
+	}
+	require.Equal(t, month+3000, next)
+}
+
+// The calls of many streams are one process. A stream that is written in one go must not push
+// the calls of the others onto threads of their own.
+func TestCallsOfStreamsThatTakeTurnsShareAThread(t *testing.T) {
+	origin := time.Now()
+	var out bytes.Buffer
+	w := timeline.NewWriter(&out, origin)
+	const n = 40_000
+	for i := range n {
+		called := origin.Add(time.Duration(i) * 100 * time.Microsecond)
+		require.NoError(t, w.Spans([]profiler.Span{{
+			ID: uint64(1+i%4)<<40 | uint64(1+i/4), Name: "w", Start: called.Add(time.Microsecond), Duration: 50 * time.Microsecond,
+			Called: called, Stopped: called.Add(time.Microsecond),
+		}}))
+	}
+	require.NoError(t, w.Close())
+	threads := map[int]bool{}
+	for _, e := range parsed(t, out.Bytes()) {
+		if e.Cat == "calls" {
+			threads[e.Tid] = true
+		}
+	}
+	require.Len(t, threads, 1)
+}
+
+// What waits to be put in order is bounded, however many windows a stream has: a trace that is
+// kept in memory is as large as a day is long (google/perfetto#99).
 func TestTraceIsStreamed(t *testing.T) {
 	origin := time.Now()
 	var out counting
@@ -196,6 +281,41 @@ func TestTraceIsStreamed(t *testing.T) {
 	require.NoError(t, w.Close())
 	require.Less(t, out.lines-before, 2*4096+10)
 	require.GreaterOrEqual(t, out.lines, n)
+}
+
+// A stream that has only now and then a window must not wait for thousands of them.
+func TestQuietStreamIsWrittenWithTheOthers(t *testing.T) {
+	origin := time.Now()
+	var out bytes.Buffer
+	w := timeline.NewWriter(&out, origin)
+	at := func(second int, stream uint64) []profiler.Span {
+		return []profiler.Span{{ID: stream<<40 | uint64(second+1), Name: fmt.Sprintf("second %d of %d", second, stream), Start: origin.Add(time.Duration(second) * time.Second)}}
+	}
+	require.NoError(t, w.Spans(at(0, 1)))
+	for second := range 10 {
+		require.NoError(t, w.Spans(at(second, 2)))
+	}
+	require.Contains(t, out.String(), "second 0 of 1")
+	require.Contains(t, out.String(), "second 7 of 2")
+	require.NotContains(t, out.String(), "second 9 of 2", "what may still be preceded waits")
+}
+
+// Nor is memory a matter of how many streams there are.
+func TestManyStreamsTogetherAreBounded(t *testing.T) {
+	origin := time.Now()
+	var out counting
+	w := timeline.NewWriter(&out, origin)
+	const streams, each = 1000, 200
+	for i := range each {
+		batch := make([]profiler.Span, streams)
+		for j := range batch {
+			batch[j] = profiler.Span{ID: uint64(j+1)<<40 | uint64(i+1), Name: "w", Start: origin.Add(time.Duration(i) * time.Millisecond)}
+		}
+		require.NoError(t, w.Spans(batch))
+	}
+	before := out.lines
+	require.NoError(t, w.Close())
+	require.Less(t, out.lines-before, 1<<16+10)
 }
 
 type counting struct{ lines int }
@@ -254,20 +374,39 @@ func TestTraceThatBreaksOffIsStillRead(t *testing.T) {
 		require.NoError(t, w.Spans([]profiler.Span{{ID: uint64(i + 1), Name: "w", Start: time.Now()}}))
 	}
 	text := bytes.TrimRight(out.Bytes(), ",\n") // viewers add the bracket
-	require.NotEmpty(t, parsed(t, append(slices.Clone(text), ']')))
+	all := parsed(t, append(slices.Clone(text), ']'))
+	require.Positive(t, count(all, "X", "gpu"))
 }
 
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
-func TestTraceIsServed(t *testing.T) {
+// service is a profiler on a simulated device in real time.
+type service struct {
+	dev    *mock.Device
+	prof   *profiler.Profiler[mock.Stream]
+	stream mock.Stream
+}
+
+func newService(t *testing.T, opts ...profiler.Option) *service {
+	t.Helper()
 	dev := mock.NewDevice()
-	defer dev.System().Close()
 	stream, err := dev.StreamCreateNonBlocking()
 	require.NoError(t, err)
-	prof, err := profiler.New(dev)
+	prof, err := profiler.New(dev, opts...)
 	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, prof.Close())
+		require.NoError(t, dev.StreamDestroy(stream))
+		dev.System().Close()
+	})
+	return &service{dev, prof, stream}
+}
+
+func TestTraceIsServed(t *testing.T) {
+	s := newService(t)
+	prof, stream := s.prof, s.stream
 	server := httptest.NewServer(timeline.Handler(prof))
 	defer server.Close()
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -333,4 +472,27 @@ func BenchmarkSpans(b *testing.B) {
 		_ = w.Spans(batch)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/window")
+}
+
+func BenchmarkRuntimeTrace(b *testing.B) {
+	sink := timeline.RuntimeTrace()
+	batch := make([]profiler.Span, 100)
+	for i := range batch {
+		batch[i] = profiler.Span{ID: 1<<40 | uint64(i), Name: "w", Start: time.Now()}
+	}
+	spans := func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_ = sink.Spans(batch)
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/window")
+	}
+	b.Run("nobody traces", spans)
+	b.Run("tracing", func(b *testing.B) {
+		if err := trace.Start(io.Discard); err != nil {
+			b.Skip("somebody else is tracing: ", err)
+		}
+		defer trace.Stop()
+		spans(b)
+	})
 }

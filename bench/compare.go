@@ -36,7 +36,7 @@ type Finding = stats.Finding
 // Comparison is what was found about two rows that were measured in turn.
 type Comparison struct {
 	Group string `json:"group"` // of both rows
-	Base  string `json:"base"` // name of the row that ratios are to
+	Base  string `json:"base"`  // name of the row that ratios are to
 	Other string `json:"other"`
 	Finding
 	PerBlock int   `json:"samples_per_block"` // of each; N and Needed count blocks

@@ -28,6 +28,6 @@
 // # What it costs
 //
 // Start takes the stack (see profiler.WithStacks); nothing else happens on the hot path. The
-// sink takes about half a microsecond for a window on its own goroutine, and memory for each
+// sink takes about a third of a microsecond for a window on its own goroutine, and memory for each
 // distinct stack, name, stream and set of labels, of which there are at most 65,536.
 package gpupprof

@@ -31,6 +31,6 @@
 // # What it costs
 //
 // Start takes the stack (see profiler.WithStacks); nothing else happens on the hot path. The
-// sink takes 0.1 to 0.3 us for a window on its own goroutine, and memory for each
+// sink takes about 0.1 us for a window on its own goroutine, and memory for each
 // distinct stack, name, stream and set of labels, of which there are at most 65,536.
 package gpupprof

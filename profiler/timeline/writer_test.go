@@ -29,19 +29,27 @@ import (
 
 // event is one event of the format.
 type event struct {
-	Ph   string         `json:"ph"`
-	Name string         `json:"name"`
-	Cat  string         `json:"cat"`
-	Bp   string         `json:"bp"`
-	ID   json.Number    `json:"id"`
-	S    string         `json:"s"`
-	Pid  int            `json:"pid"`
-	Tid  int            `json:"tid"`
-	Ts   json.Number    `json:"ts"`
-	Dur  json.Number    `json:"dur"`
-	Args map[string]any `json:"args"`
+	Ph   string      `json:"ph"`
+	Name string      `json:"name"`
+	Cat  string      `json:"cat"`
+	Bp   string      `json:"bp"`
+	ID   json.Number `json:"id"`
+	S    string      `json:"s"`
+	Pid  int         `json:"pid"`
+	Tid  int         `json:"tid"`
+	Ts   json.Number `json:"ts"`
+	Dur  json.Number `json:"dur"`
+	Args args        `json:"args"`
 
 	from int64 // Ts in nanoseconds
+}
+
+// args is what events of all kinds have for arguments.
+type args struct {
+	Window string      `json:"window"`
+	Parent string      `json:"parent"`
+	Bound  json.Number `json:"bound_us"`
+	Placed string      `json:"placed"`
 }
 
 // ns reads microseconds with three decimals without rounding.
@@ -110,7 +118,7 @@ func parsed(t testing.TB, text []byte) []event {
 			if len(open[k]) == 0 {
 				require.Fail(t, "an arrow's end is at no slice", "%v", e)
 			}
-			window := open[k][len(open[k])-1].Args["window"].(string)
+			window := open[k][len(open[k])-1].Args.Window
 			from, begun := arrows[id]
 			if e.Ph == "s" {
 				require.False(t, begun, "arrow %d begins twice", id)
@@ -353,10 +361,10 @@ func TestTraceOfAProfilerSaysWhatItKnows(t *testing.T) {
 	}
 	require.Len(t, found, 2)
 	in, out2 := found["inner"], found[`outer "quoted" \ `]
-	require.Equal(t, out2.Args["window"], in.Args["parent"])
+	require.Equal(t, out2.Args.Window, in.Args.Parent)
 	require.Equal(t, out2.Tid, in.Tid)
-	require.NotEmpty(t, in.Args["bound_us"])
-	require.Contains(t, []any{"causal", "settled", "alone"}, in.Args["placed"])
+	require.Positive(t, ns(t, in.Args.Bound))
+	require.Contains(t, []string{"causal", "settled", "alone"}, in.Args.Placed)
 	require.GreaterOrEqual(t, ns(t, in.Dur), int64(time.Millisecond))
 	require.Equal(t, 2, count(all, "X", "calls"))
 }

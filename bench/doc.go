@@ -38,6 +38,17 @@
 // still, and takes samples until the interval of the median is narrow enough, or a
 // budget is spent, or it is clear that no budget would do. The row says which.
 //
+// # Comparing
+//
+// One line more compares cases, measured in turn so that they share what comes and goes:
+//
+//	g.Compare("crc32", "adler32") // the first one is the base
+//
+// The answer is Same, Faster, Slower or Unclear against a threshold, with the ratio, its
+// interval, the smallest effect that would have been seen, and, if unclear, the number of
+// samples that would settle it. Package compare, below this one, and the program
+// benchcompare do what can be done with two files.
+//
 // # Why to believe it
 //
 //   - The stream is held back (events.Gate) until everything is queued, and the

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var testNamed = regexp.MustCompile("`(?:bench/internal/stats\\.)?(Test[A-Za-z0-9_]+)`")
+var testNamed = regexp.MustCompile("`(?:(?:bench/internal/stats|bench/compare|cmd/benchcompare)\\.)?(Test[A-Za-z0-9_]+)`")
 
 // The page that says which test shows what names no test that does not exist.
 func TestPageNamesTestsThatExist(t *testing.T) {
@@ -22,7 +22,7 @@ func TestPageNamesTestsThatExist(t *testing.T) {
 	}
 	require.NoError(t, err)
 	exists := map[string]bool{}
-	for _, dir := range []string{".", filepath.Join("internal", "stats")} {
+	for _, dir := range []string{".", filepath.Join("internal", "stats"), "compare", filepath.Join("..", "cmd", "benchcompare")} {
 		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 		require.NoError(t, err)
 		for _, file := range files {

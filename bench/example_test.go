@@ -69,3 +69,33 @@ func ExampleRunner() {
 	// hash/crc32/bytes=64 ok true
 	// hash/crc32/bytes=4096 ok true
 }
+
+// Two kernels measured in turn and compared. The first one named is the base.
+func ExampleGroupOf_Compare() {
+	dev := mock.NewDevice(mock.AutoAdvance())
+	stream, err := dev.StreamCreateNonBlocking()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	timer := bench.NewDeviceEvents(dev, stream)
+	r := bench.NewRunner(bench.BlockSeed(1))
+	defer r.Release(timer)
+
+	bench.Group(r, "sum", func(g *bench.GroupOf[int]) {
+		g.Set(bench.On(timer), bench.In(bench.GPU))
+		kernel := func(span time.Duration) func(int, bench.Iters) error {
+			return func(_ int, it bench.Iters) error { return dev.Work(stream, time.Duration(it.N)*span) }
+		}
+		g.Bench("rows", kernel(2*time.Millisecond))
+		g.Bench("columns", kernel(2100*time.Microsecond))
+		g.Bench("tiles", kernel(2*time.Millisecond))
+		g.Compare("rows", "columns", "tiles")
+	})
+	for _, c := range r.Report().Comparisons {
+		fmt.Printf("%s against %s: %s, %.3f of its time, in %d blocks of %d samples of each\n", c.Other, c.Base, c.Change, c.Ratio, c.N, c.PerBlock)
+	}
+	// Output:
+	// sum/columns against sum/rows: slower, 1.050 of its time, in 30 blocks of 3 samples of each
+	// sum/tiles against sum/rows: same, 1.000 of its time, in 30 blocks of 3 samples of each
+}

@@ -56,8 +56,9 @@ type TelemetryReport struct {
 	SMClock     *ClockRange       `json:"sm_clock_mhz,omitempty"`     // of the processors
 	MemoryClock *ClockRange       `json:"memory_clock_mhz,omitempty"` // of the device's memory
 	Temperature *TemperatureRange `json:"temperature_c,omitempty"`    // of the chip
-	Power       *float64          `json:"mean_power_w,omitempty"`     // energy over window where there is energy, else the mean of readings
+	Power       *float64          `json:"mean_power_w,omitempty"`     // the counter of energy over the window, or the mean of readings of power
 	Energy      *float64          `json:"energy_j,omitempty"`         // of the whole window, what lies between the samples included
+	EnergyFrom  string            `json:"energy_from,omitempty"`      // "counter", or "power" where the window is too short for the counter
 	EnergyPerOp *float64          `json:"energy_per_op_j,omitempty"`  // the same over all operations in the window
 
 	PowerLimited *time.Duration `json:"power_limited_ns,omitempty"` // how long power has held the clocks back
@@ -377,25 +378,39 @@ func (w *watch) clock(field events.TelemetryFields, of func(events.TelemetryRead
 	return &ClockRange{int(s.Min), s.Median, int(s.Max)}
 }
 
-// energy is the difference of the first and the last reading. A counter that has not moved
-// is coarser than the window, and one that went back was reset: both say nothing.
+// energyWindow is how long a window has to be for the counter of energy to say something of
+// it. On an H200 it steps by what a tenth of a second takes: over 13 ms it said 2.1 kW of a
+// card that has 0.7.
+const energyWindow = time.Second
+
+// energy is what the counter has grown by, or, over a short window or where the counter was
+// reset, the mean power that was read times the window.
 func (w *watch) energy(t *TelemetryReport, samples []RawSample) {
 	n := len(w.readings) - 1
 	first, last := w.readings[0], w.readings[n]
-	if first.Has&last.Has&events.TelemetryEnergy != 0 && last.Energy > first.Energy && t.Window > 0 {
+	if first.Has&last.Has&events.TelemetryEnergy != 0 && last.Energy > first.Energy && t.Window >= energyWindow {
 		joules := float64(last.Energy-first.Energy) / 1e3
 		watts := joules / t.Window.Seconds()
-		t.Energy, t.Power = &joules, &watts
-		var operations int64
-		for _, s := range samples {
-			operations += s.Iterations
+		t.Energy, t.Power, t.EnergyFrom = &joules, &watts, "counter"
+	} else if watts, known := w.power(); known {
+		t.Power = &watts
+		if t.Window > 0 {
+			joules := watts * t.Window.Seconds()
+			t.Energy, t.EnergyFrom = &joules, "power"
 		}
-		if operations > 0 {
-			each := joules / float64(operations)
-			t.EnergyPerOp = &each
-		}
-		return
 	}
+	var operations int64
+	for _, s := range samples {
+		operations += s.Iterations
+	}
+	if t.Energy != nil && operations > 0 {
+		each := *t.Energy / float64(operations)
+		t.EnergyPerOp = &each
+	}
+}
+
+// power is the mean of the readings of power, in watts.
+func (w *watch) power() (watts float64, known bool) {
 	var sum float64
 	var count int
 	for _, r := range w.readings {
@@ -404,10 +419,7 @@ func (w *watch) energy(t *TelemetryReport, samples []RawSample) {
 			count++
 		}
 	}
-	if count > 0 {
-		watts := sum / float64(count)
-		t.Power = &watts
-	}
+	return sum / float64(max(count, 1)), count > 0
 }
 
 // reasons counts the readings of each, the most frequent first.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"example.com/devevents/bench/internal/show"
 )
 
 // rows are the report as metrics, in a section of their own.
@@ -50,6 +52,38 @@ func (t *TelemetryReport) rows() []MetricSummary {
 	var rows table
 	rows.add(0, list)
 	return summaries(&rows)
+}
+
+// line is the report as one line of a table.
+func (t *TelemetryReport) line() string {
+	var parts []string
+	clock := func(name string, c *ClockRange) {
+		switch {
+		case c == nil:
+		case c.Min == c.Max:
+			parts = append(parts, fmt.Sprintf("%s %d MHz", name, c.Min))
+		default:
+			parts = append(parts, fmt.Sprintf("%s %d to %d MHz", name, c.Min, c.Max))
+		}
+	}
+	clock("SM", t.SMClock)
+	clock("memory", t.MemoryClock)
+	if t.Temperature != nil {
+		parts = append(parts, fmt.Sprintf("%d to %d C", t.Temperature.First, t.Temperature.Last))
+	}
+	if t.Power != nil {
+		parts = append(parts, show.Digits(*t.Power)+" W")
+	}
+	if t.Energy != nil {
+		parts = append(parts, show.Digits(*t.Energy)+" J over "+t.Window.Round(time.Millisecond).String())
+	}
+	for _, r := range t.Reasons {
+		parts = append(parts, fmt.Sprintf("%s in %d of %d readings", r.Name, r.Readings, t.Readings))
+	}
+	if t.Throttled != nil && t.Throttled.Count == 0 {
+		parts = append(parts, "nothing held it back")
+	}
+	return strings.Join(parts, ", ")
 }
 
 // heldBack adds the notes that follow from the device's state.

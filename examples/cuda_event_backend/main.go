@@ -66,7 +66,7 @@ func measure(r *bench.Runner, dev events.AnyApi, bytes int64) {
 	scratch, _ := events.Ability[events.Scratch[events.AnyStream]](dev)
 
 	bench.Group(r, timer.Vendor()+"/events", func(g *bench.GroupOf[*fill]) {
-		g.Set(bench.On(timer), bench.In(bench.GPU), bench.FixedChunk(16), bench.Bytes(bytes), bench.Flops(0))
+		g.Set(bench.On(timer), bench.In(bench.GPU), bench.FixedChunk(16), bench.Bytes(bytes), bench.Flops(0), bench.WithoutTelemetry())
 		g.PerSample(func(*bench.Case) (*fill, error) {
 			if scratch == nil {
 				return nil, bench.Skip("the backend has no memory to fill")

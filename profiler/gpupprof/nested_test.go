@@ -2,7 +2,6 @@ package gpupprof_test
 
 import (
 	"context"
-	"os/exec"
 	"path/filepath"
 	"runtime/pprof"
 	"sync/atomic"
@@ -114,7 +113,7 @@ func TestProfileHoldsWhatEndedInItsTime(t *testing.T) {
 	require.Equal(t, 7*ms, rows["gpu:in"].flat)
 	file := filepath.Join(t.TempDir(), "gpu.pb.gz")
 	require.NoError(t, p.WriteFile(file))
-	out, err := exec.Command("go", "tool", "pprof", "-raw", file).CombinedOutput()
+	out, err := tool(t, "-raw", file).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "Duration: 10ms", "the time that was asked for, not that of waiting for the last windows")
 }
@@ -159,7 +158,7 @@ func TestProfileSaysWhatIsMissing(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "gpu.pb.gz")
 	require.NoError(t, p.WriteFile(file))
-	out, err := exec.Command("go", "tool", "pprof", "-comments", file).CombinedOutput()
+	out, err := tool(t, "-comments", file).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Regexp(t, `\d+ windows are missing`, string(out))
 }

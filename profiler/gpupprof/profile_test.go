@@ -81,6 +81,18 @@ func decode(ctx context.Context, s *service, tr, inner *profiler.Track) {
 	})
 }
 
+// tool is pprof, of the go command or by itself: a machine with a GPU may have no Go.
+func tool(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	if _, err := exec.LookPath("go"); err == nil {
+		return exec.Command("go", append([]string{"tool", "pprof"}, args...)...)
+	}
+	if _, err := exec.LookPath("pprof"); err != nil {
+		t.Skip("needs go tool pprof, or pprof on the path")
+	}
+	return exec.Command("pprof", args...)
+}
+
 // row is a line of go tool pprof -top.
 type row struct{ flat, cum time.Duration }
 
@@ -89,10 +101,7 @@ var lines = regexp.MustCompile(`(?m)^ *(\S+) +\S+% +\S+% +(\S+) +\S+% +(.+)$`)
 // top reads a profile as people do, from a file or an address.
 func top(t *testing.T, from string, flags ...string) map[string]row {
 	t.Helper()
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("needs go tool pprof")
-	}
-	cmd := exec.Command("go", append(append([]string{"tool", "pprof", "-top", "-cum", "-nodecount=500", "-nodefraction=0", "-unit=ns"}, flags...), from)...)
+	cmd := tool(t, append(append([]string{"-top", "-cum", "-nodecount=500", "-nodefraction=0", "-unit=ns"}, flags...), from)...)
 	cmd.Env = append(os.Environ(), "PPROF_TMPDIR="+t.TempDir())
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
@@ -203,10 +212,7 @@ func TestProfileWithoutStacksShowsWindows(t *testing.T) {
 func TestEmptyProfileIsRead(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "gpu.pb.gz")
 	require.NoError(t, gpupprof.New().WriteFile(file))
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("needs go tool pprof")
-	}
-	out, err := exec.Command("go", "tool", "pprof", "-raw", file).CombinedOutput()
+	out, err := tool(t, "-raw", file).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "gpu/nanoseconds")
 }

@@ -148,4 +148,3 @@ func count(all []event, ph, cat string) (n int) {
 	}
 	return n
 }
-

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"example.com/devevents/bench/internal/show"
 	"example.com/devevents/events"
 )
 
@@ -226,9 +227,9 @@ func (d *DeviceEvents[E, S]) Ring(bytes int64) (int, error) {
 func bytesText(bytes int64) string {
 	switch {
 	case bytes >= 1<<20:
-		return digits(float64(bytes)/(1<<20)) + " MiB"
+		return show.Digits(float64(bytes)/(1<<20)) + " MiB"
 	case bytes >= 1<<10:
-		return digits(float64(bytes)/(1<<10)) + " KiB"
+		return show.Digits(float64(bytes)/(1<<10)) + " KiB"
 	}
 	return fmt.Sprintf("%d bytes", bytes)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"example.com/devevents/bench/internal/show"
 	"example.com/devevents/bench/internal/stats"
 	"example.com/devevents/events"
 )
@@ -175,11 +176,11 @@ func (c *caseRun) warn() {
 	case median == 0:
 		least := "the clock's step, which is not known"
 		if step := c.resolution(); step > 0 {
-			least = nanoseconds(step)
+			least = show.Nanoseconds(step)
 		}
 		c.notes.add("below resolution: the median reads 0; it is less than " + least)
 	case r.FloorNS > 0 && median < 10*r.FloorNS:
-		c.notes.add("near the floor: " + nanoseconds(median) + " of which up to " + nanoseconds(r.FloorNS) + " is what the instrument reads with nothing in it; it is not subtracted")
+		c.notes.add("near the floor: " + show.Nanoseconds(median) + " of which up to " + show.Nanoseconds(r.FloorNS) + " is what the instrument reads with nothing in it; it is not subtracted")
 	}
 	if r.Leak != nil && r.Leak.Count > 0 {
 		c.notes.add(fmt.Sprintf("launch latency may lie in %d of %d samples: the device was ahead of the host", r.Leak.Count, r.Leak.Of))
@@ -190,7 +191,7 @@ func (c *caseRun) warn() {
 	}
 	for _, rate := range r.Rates {
 		if rate.Peak != nil && *rate.Peak > 1.05 {
-			c.notes.add(fmt.Sprintf("impossible? %s %s is %.0f %% of the declared peak: cached, escaped or wrongly declared work", digits(rate.Value), rate.Unit, 100**rate.Peak))
+			c.notes.add(fmt.Sprintf("impossible? %s %s is %.0f %% of the declared peak: cached, escaped or wrongly declared work", show.Digits(rate.Value), rate.Unit, 100**rate.Peak))
 		}
 	}
 	c.shape()
@@ -200,10 +201,10 @@ func (c *caseRun) warn() {
 func (c *caseRun) shape() {
 	l := c.res.Latency
 	if l.SlowFirst {
-		c.notes.add("the first sample took " + nanoseconds(c.perOp[0]) + ", far from the others: something was not warm")
+		c.notes.add("the first sample took " + show.Nanoseconds(c.perOp[0]) + ", far from the others: something was not warm")
 	}
 	if l.Drift.Verdict == stats.DriftUp || l.Drift.Verdict == stats.DriftDown {
-		c.notes.add(fmt.Sprintf("drift: the last third differs from the first by %s%s", sign(l.Drift.Change), nanoseconds(math.Abs(l.Drift.Change))))
+		c.notes.add(fmt.Sprintf("drift: the last third differs from the first by %s%s", sign(l.Drift.Change), show.Nanoseconds(math.Abs(l.Drift.Change))))
 	}
 	if l.Modes.Two {
 		c.notes.add("two modes: one number does not describe these samples; look at the raw ones")
@@ -303,17 +304,4 @@ func summaries(t *table) []MetricSummary {
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-// nanoseconds shows a time an operation.
-func nanoseconds(ns float64) string {
-	switch {
-	case ns >= 1e9:
-		return digits(ns/1e9) + " s"
-	case ns >= 1e6:
-		return digits(ns/1e6) + " ms"
-	case ns >= 1e3:
-		return digits(ns/1e3) + " us"
-	}
-	return digits(ns) + " ns"
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"unicode"
 
+	"example.com/devevents/bench/internal/show"
 	"example.com/devevents/bench/internal/stats"
 )
 
@@ -23,43 +24,32 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	var about strings.Builder
 	r.Provenance.print(&about)
 	for line := range strings.Lines(about.String()) {
-		fmt.Fprintf(out, "* %s\n", cell(strings.TrimSpace(line)))
+		fmt.Fprintf(out, "* %s\n", show.Cell(strings.TrimSpace(line)))
 	}
 	for _, g := range r.groups() {
-		fmt.Fprintf(out, "\n## %s\n\n%s\n\n", cell(g[0].Group), cell(g[0].Label))
-		markdownRow(out, caseHeader)
-		markdownRow(out, slices.Repeat([]string{"---"}, len(caseHeader)))
+		fmt.Fprintf(out, "\n## %s\n\n%s\n\n", show.Cell(g[0].Group), show.Cell(g[0].Label))
+		show.MarkdownRow(out, caseHeader)
+		show.MarkdownRow(out, slices.Repeat([]string{"---"}, len(caseHeader)))
 		for i := range g {
 			row := caseCells(&g[i])
-			markdownRow(out, append(row, slices.Repeat([]string{""}, len(caseHeader)-len(row))...))
+			show.MarkdownRow(out, append(row, slices.Repeat([]string{""}, len(caseHeader)-len(row))...))
 		}
 		for i := range g {
 			rows := detailRows(&g[i])
 			if len(rows)+len(g[i].Notes) == 0 {
 				continue
 			}
-			fmt.Fprintf(out, "\n%s\n\n", cell(strings.TrimPrefix(g[i].Name(), g[i].Group+"/")))
+			fmt.Fprintf(out, "\n%s\n\n", show.Cell(strings.TrimPrefix(g[i].Name(), g[i].Group+"/")))
 			for _, row := range rows {
-				fmt.Fprintf(out, "* %s: %s\n", cell(row[0]), cell(row[1]))
+				fmt.Fprintf(out, "* %s: %s\n", show.Cell(row[0]), show.Cell(row[1]))
 			}
 			for _, note := range g[i].Notes {
-				fmt.Fprintf(out, "* **%s**\n", cell(note))
+				fmt.Fprintf(out, "* **%s**\n", show.Cell(note))
 			}
 		}
+		markdownComparisons(out, r.comparisonsOf(g))
 	}
 	return out.Flush()
-}
-
-func markdownRow(w io.Writer, cells []string) {
-	for _, c := range cells {
-		fmt.Fprint(w, "| ", cell(c), " ")
-	}
-	fmt.Fprintln(w, "|")
-}
-
-// cell keeps text from being taken for the structure of a table.
-func cell(text string) string {
-	return strings.NewReplacer("|", `\|`, "\n", " ", "*", `\*`, "_", `\_`, "<", "&lt;").Replace(text)
 }
 
 var csvHeader = []string{"group", "case", "axes", "status", "section", "name", "unit", "value", "low", "high", "smallest", "largest", "n", "text"}
@@ -73,6 +63,11 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	}
 	for i := range r.Results {
 		if err := out.WriteAll(r.Results[i].csv()); err != nil {
+			return err
+		}
+	}
+	for i := range r.Comparisons {
+		if err := out.WriteAll(csvComparison(&r.Comparisons[i])); err != nil {
 			return err
 		}
 	}
@@ -96,9 +91,9 @@ func (r *Result) csv() [][]string {
 		}
 		low, high := "", ""
 		if s.MedianCI != nil {
-			low, high = exact(s.MedianCI.Lo), exact(s.MedianCI.Hi)
+			low, high = show.Exact(s.MedianCI.Lo), show.Exact(s.MedianCI.Hi)
 		}
-		line(section, name, unit, exact(s.Median), low, high, exact(s.Min), exact(s.Max), strconv.Itoa(s.N))
+		line(section, name, unit, show.Exact(s.Median), low, high, show.Exact(s.Min), show.Exact(s.Max), strconv.Itoa(s.N))
 	}
 	text := func(section, name, text string) { line(section, name, "", "", "", "", "", "", "", text) }
 	if r.Status == Skipped {
@@ -114,16 +109,16 @@ func (r *Result) csv() [][]string {
 		summary("hot", "latency", "ns/op", r.Hot.Latency)
 	}
 	for _, rate := range r.Rates {
-		line("case", "rate", rate.Unit, exact(rate.Value))
+		line("case", "rate", rate.Unit, show.Exact(rate.Value))
 	}
 	if c := r.Clocks; c != nil {
-		line("case", "enqueue", "ns", exact(float64(c.Enqueue)))
+		line("case", "enqueue", "ns", show.Exact(float64(c.Enqueue)))
 		if c.Device != nil {
-			line("case", "device", "ns", exact(float64(*c.Device)))
-			line("case", "idle", "ns", exact(float64(*c.Idle)))
+			line("case", "device", "ns", show.Exact(float64(*c.Device)))
+			line("case", "idle", "ns", show.Exact(float64(*c.Idle)))
 		}
-		line("case", "complete", "ns", exact(float64(c.Complete)))
-		line("case", "floor", "ns/op", exact(r.FloorNS))
+		line("case", "complete", "ns", show.Exact(float64(c.Complete)))
+		line("case", "floor", "ns/op", show.Exact(r.FloorNS))
 	}
 	if r.Leak != nil {
 		line("case", "leaked", "samples", strconv.Itoa(r.Leak.Count), "", "", "", "", strconv.Itoa(r.Leak.Of))
@@ -151,9 +146,6 @@ func (r *Result) csv() [][]string {
 	}
 	return lines
 }
-
-// exact is a number as short as it can be read back.
-func exact(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // WriteJSON writes everything, raw samples in the order in which they were taken
 // among it. docs/schema/bench.schema.json describes the layout.
@@ -252,14 +244,14 @@ func (r *Result) benchLine(w io.Writer, name string, samples []RawSample) {
 	if r.OnDevice {
 		unit = "device-ns/op"
 	}
-	fmt.Fprintf(w, "%s %d %s %s", name, ops, exact(ns), unit)
+	fmt.Fprintf(w, "%s %d %s %s", name, ops, show.Exact(ns), unit)
 	if r.OnDevice {
-		fmt.Fprintf(w, " %s complete-ns/op", exact(medianOf(complete)))
+		fmt.Fprintf(w, " %s complete-ns/op", show.Exact(medianOf(complete)))
 	}
 	for _, rate := range r.Rates {
 		scale, unit := rateUnit(rate.Unit)
 		if ns > 0 && unit != "" {
-			fmt.Fprintf(w, " %s %s", exact(rate.Value*scale*r.Latency.Median/ns), unit)
+			fmt.Fprintf(w, " %s %s", show.Exact(rate.Value*scale*r.Latency.Median/ns), unit)
 		}
 	}
 	fmt.Fprintln(w)
@@ -310,6 +302,23 @@ func WriteFile(path string, write func(io.Writer) error) (err error) {
 		return err
 	}
 	return os.Rename(f.Name(), path)
+}
+
+// ReadFile reads a report that WriteJSON has written, with the numbers in it checked for
+// nothing but their kind.
+func ReadFile(path string) (*Report, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var r Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, fmt.Errorf("%s is not a report as JSON: %w", path, err)
+	}
+	if r.Schema != Schema {
+		return nil, fmt.Errorf("%s: the schema is %q, not %q", path, r.Schema, Schema)
+	}
+	return &r, nil
 }
 
 func sortedKeys(sets ...map[string]string) []string {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/devevents/bench/internal/show"
 	"example.com/devevents/events/mock"
 	"example.com/devevents/internal/schematest"
 )
@@ -223,12 +224,12 @@ func TestNumbersAreReadable(t *testing.T) {
 	for v, want := range map[float64]string{
 		0: "0", 1: "1", 12.3456: "12.35", 0.0123456: "0.01235", 123456.78: "123456.8", 1e9: "1000000000", 1.5e16: "1.500e+16", 1.2346e-7: "1.235e-07",
 	} {
-		require.Equal(t, want, digits(v))
+		require.Equal(t, want, show.Digits(v))
 	}
 	require.Equal(t, "n/a", number(nan, ""))
 	require.Equal(t, "3.14", number(3.14159, "%.2f"))
 	require.Equal(t, "3.142", number(3.14159, "%d"), "a verb for integers is not used")
-	require.Equal(t, "1.500 ms 2 us", nanoseconds(1.5e6)+" "+nanoseconds(2000))
+	require.Equal(t, "1.500 ms 2 us", show.Nanoseconds(1.5e6)+" "+show.Nanoseconds(2000))
 	require.Equal(t, []string{"driver: 580 and 590"}, Provenance{Notes: map[string]string{"driver": "580"}}.Mismatch(Provenance{Notes: map[string]string{"driver": "590"}}))
 	require.Empty(t, Provenance{Revision: "a"}.Mismatch(Provenance{Revision: "b"}))
 	require.Equal(t, "Group_x", benchName("group x"))

@@ -38,6 +38,8 @@ type GroupOf[C any] struct {
 	verify  func(C) error
 	passes  []pass[C]
 	cases   []caseOf[C]
+	matches [][]string // names of cases that are compared, the base first
+	along   string     // an axis whose values are
 	errs    []error
 }
 
@@ -182,11 +184,18 @@ func (g *GroupOf[C]) run() {
 		g.runner.Fail(g.name, err)
 		return
 	}
-	var jobs []*job
-	for _, c := range g.cases {
-		for _, point := range combinations(axes) {
-			jobs = append(jobs, g.job(c, point))
+	units, err := g.units(axes)
+	if err != nil {
+		g.runner.Fail(g.name, err)
+		return
+	}
+	var jobs [][]*job
+	for _, unit := range units {
+		var together []*job
+		for _, v := range unit {
+			together = append(together, g.job(v.c, v.point))
 		}
+		jobs = append(jobs, together)
 	}
 	g.runner.runAll(g.set.with(g.runner.flags), jobs)
 }

@@ -3,8 +3,9 @@ package bench
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
+
+	"example.com/devevents/bench/internal/show"
 )
 
 // SectionCPU is the section of metrics that describe the processor.
@@ -124,21 +125,5 @@ func number(v float64, format string) string {
 			return s
 		}
 	}
-	return digits(v)
-}
-
-// digits is four significant digits, without an exponent where that is readable.
-func digits(v float64) string {
-	a := math.Abs(v)
-	switch {
-	case v == 0:
-		return "0"
-	case v == math.Trunc(v) && a < 1e15:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case a >= 1e7 || a < 1e-4:
-		return strconv.FormatFloat(v, 'e', 3, 64)
-	case a >= 1000:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(v, 'f', max(0, 3-int(math.Floor(math.Log10(a)))), 64)
+	return show.Digits(v)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"example.com/devevents/bench/internal/show"
 	"example.com/devevents/bench/internal/stats"
 	"example.com/devevents/events"
 )
@@ -117,13 +118,13 @@ func (c *caseRun) checkCold(k cachePlan, chunk int64) (why string, err error) {
 	further := func(a, b float64) bool { return a > b+max(checkSame*b, tick) }
 	switch {
 	case further(check.Thorough, check.Cold) && k.mode == ColdFlush:
-		return fmt.Sprintf("the flush of %s is too small: behind a larger one the work takes %s and not %s", bytesText(k.flush), nanoseconds(check.Thorough), nanoseconds(check.Cold)), nil
+		return fmt.Sprintf("the flush of %s is too small: behind a larger one the work takes %s and not %s", bytesText(k.flush), show.Nanoseconds(check.Thorough), show.Nanoseconds(check.Cold)), nil
 	case further(check.Thorough, check.Cold):
-		return fmt.Sprintf("the buffers do not keep it cold: behind a fill the work takes %s and not %s", nanoseconds(check.Thorough), nanoseconds(check.Cold)), nil
+		return fmt.Sprintf("the buffers do not keep it cold: behind a fill the work takes %s and not %s", show.Nanoseconds(check.Thorough), show.Nanoseconds(check.Cold)), nil
 	case !further(check.Cold, check.Hot):
-		return fmt.Sprintf("with a hot cache it takes %s, too: this work does not show what the cache holds", nanoseconds(check.Hot)), nil
+		return fmt.Sprintf("with a hot cache it takes %s, too: this work does not show what the cache holds", show.Nanoseconds(check.Hot)), nil
 	case check.Implied > checkAbove*check.Memory:
-		return fmt.Sprintf("%s GB/s were moved, and memory is filled with %s: they came from the cache, or Bytes is wrong", digits(check.Implied/1e9), digits(check.Memory/1e9)), nil
+		return fmt.Sprintf("%s GB/s were moved, and memory is filled with %s: they came from the cache, or Bytes is wrong", show.Digits(check.Implied/1e9), show.Digits(check.Memory/1e9)), nil
 	}
 	check.Verified = true
 	return "", nil
@@ -227,15 +228,15 @@ func (r *Result) modeRows() (rows [][]string) {
 	}
 	if k := r.Check; k != nil {
 		rows = append(rows, []string{"cache", fmt.Sprintf("cold %s, hot %s, behind a larger fill %s; %s GB/s implied, memory is filled with %s",
-			nanoseconds(k.Cold), nanoseconds(k.Hot), nanoseconds(k.Thorough), digits(k.Implied/1e9), digits(k.Memory/1e9))})
+			show.Nanoseconds(k.Cold), show.Nanoseconds(k.Hot), show.Nanoseconds(k.Thorough), show.Digits(k.Implied/1e9), show.Digits(k.Memory/1e9))})
 	}
 	if h := r.Hot; h != nil {
 		spread := "n/a"
 		if share, ok := h.Latency.RelativeHalfWidth(); ok {
-			spread = digits(100*share) + " %"
+			spread = show.Digits(100*share) + " %"
 		}
 		rows = append(rows, []string{"hot", fmt.Sprintf("%s an operation, ±%s, in %d batches of %d, whose operations may overlap; the case takes %s times as long",
-			nanoseconds(h.Latency.Median), spread, h.Latency.N, h.Batch, digits(h.Ratio))})
+			show.Nanoseconds(h.Latency.Median), spread, h.Latency.N, h.Batch, show.Digits(h.Ratio))})
 	}
 	return rows
 }

@@ -62,6 +62,7 @@ type settings struct {
 	warmMin    time.Duration
 	warmMax    time.Duration
 	profile    int
+	match      matchSettings
 	marks      marks
 	watch      watchSettings
 	order      orderSettings
@@ -77,6 +78,7 @@ func defaults() settings {
 		precision:  DefaultPrecision,
 		warmMin:    DefaultWarmUpLeast,
 		warmMax:    DefaultWarmUpLimit,
+		match:      matchSettings{threshold: DefaultThreshold},
 	}
 }
 

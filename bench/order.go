@@ -103,24 +103,28 @@ func orderFlags(fs *flag.FlagSet, option func(Option)) {
 	})
 }
 
-// runAll runs the cases of a group.
-func (r *Runner) runAll(set settings, jobs []*job) {
+// runAll runs the cases of a group, of which those that are compared come together.
+func (r *Runner) runAll(set settings, units [][]*job) {
+	family := 0 // comparisons
+	for _, unit := range units {
+		family += len(unit) - 1
+	}
 	order := set.order
-	if !order.shuffled || r.listing || len(jobs) == 0 {
-		for _, j := range jobs {
-			r.run(j)
+	if !order.shuffled || r.listing || len(units) == 0 {
+		for _, unit := range units {
+			r.run(unit, family)
 		}
 		return
 	}
 	r.report.Provenance.Shuffle = &order.seed
 	from := len(r.report.Results)
-	var which []int // of each result: the job that it is of
+	var which []int // of each result: the unit that it is of
 	defer func() { r.sortBy(from, which) }()
-	for _, i := range permutation(order.seed, jobs[0].group, len(jobs)) {
-		r.run(jobs[i])
-		if len(r.report.Results) > from+len(which) {
+	for _, i := range permutation(order.seed, units[0][0].group, len(units)) {
+		r.run(units[i], family)
+		for len(r.report.Results) > from+len(which) {
+			r.report.Results[from+len(which)].Position = len(which) + 1
 			which = append(which, i)
-			r.report.Results[len(r.report.Results)-1].Position = len(which)
 		}
 	}
 }
@@ -140,7 +144,7 @@ func (r *Runner) sortBy(from int, which []int) {
 	for i := range places {
 		places[i] = i
 	}
-	slices.SortFunc(places, func(a, b int) int { return cmp.Compare(which[a], which[b]) })
+	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(which[a], which[b]) })
 	sorted := make([]Result, 0, len(tail))
 	for _, p := range places {
 		sorted = append(sorted, tail[p])

@@ -14,6 +14,8 @@ type Report struct {
 	Schema     string     `json:"schema"`
 	Provenance Provenance `json:"provenance"`
 	Results    []Result   `json:"results"`
+
+	Comparisons []Comparison `json:"comparisons,omitempty"` // of rows that were measured in turn
 }
 
 // Failed reports whether any case failed.

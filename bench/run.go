@@ -45,6 +45,8 @@ type caseRun struct {
 	pinned  bool   // the same buffers each time
 	graph   int    // iterations of the graph that samples come from, 0 without one
 	watch   *watch // nil where the device's state is not read
+
+	attached bool // to the backend
 }
 
 // panicked is a panic of the user's code.
@@ -69,23 +71,25 @@ func guard(fn func() error) (err error) {
 func (c *caseRun) run() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	c.opened(c.measure)
+	c.finish()
+}
+
+// opened calls body with the context of the case, if that can be made, and closes it.
+func (c *caseRun) opened(body func()) {
 	c.clock = hostClock()
 	c.began = c.now()
-	err := guard(c.open)
-	if err == nil {
-		func() {
-			defer func() { // also when the function leaves through runtime.Goexit
-				if cerr := guard(c.close); cerr != nil {
-					c.fail(fmt.Errorf("closing the context: %w", cerr))
-					c.notes.add("the context could not be closed cleanly: " + cerr.Error())
-				}
-			}()
-			c.measure()
-		}()
-	} else {
+	if err := guard(c.open); err != nil {
 		c.end(fmt.Errorf("making the context: %w", err))
+		return
 	}
-	c.finish()
+	defer func() { // also when the function leaves through runtime.Goexit
+		if cerr := guard(c.close); cerr != nil {
+			c.fail(fmt.Errorf("closing the context: %w", cerr))
+			c.notes.add("the context could not be closed cleanly: " + cerr.Error())
+		}
+	}()
+	body()
 }
 
 // end ends the case with an error, or skips it.
@@ -103,30 +107,9 @@ func (c *caseRun) end(err error) {
 
 // measure is a case from its first call to its last pass.
 func (c *caseRun) measure() {
-	c.b = c.set.backend
-	chunk := c.firstChunk()
-	if p, ok := c.b.(perCase); ok {
-		if err := guard(func() error { return p.beginCase(c.set, chunk) }); err != nil {
-			c.end(err)
-			return
-		}
-		defer p.endCase()
-	}
-	if c.st, _ = c.b.(staged); c.st != nil {
-		defer c.facts()
-	}
-	if m, ok := c.b.(measured); ok {
-		c.res.Calibration = m.calibration(c.now)
-	}
-	c.res.Label, c.res.Clock = c.b.Label(), c.b.Clock().Name
-	c.runner.report.Provenance.saw(c.b)
-	if x, ok := c.b.(interface{ refusal() error }); ok && x.refusal() != nil {
-		c.runner.Note("CPU counters", oneLine(x.refusal()))
-	}
-	if c.res.Calibration.Quantum == 0 {
-		c.res.Calibration.Quantum = c.b.Clock().Quantum
-	}
-	if chunk = c.prepare(chunk); c.dead != nil {
+	defer c.leave()
+	chunk := c.enter()
+	if c.dead != nil {
 		return
 	}
 	c.res.Chunk = chunk
@@ -146,6 +129,63 @@ func (c *caseRun) measure() {
 			c.judge(chunk)
 		}
 	}
+	c.conclude()
+}
+
+// enter prepares the backend for the case, calls the function for the first time, finds
+// the number of operations of a sample and warms up.
+func (c *caseRun) enter() int64 {
+	c.b = c.set.backend
+	chunk := c.firstChunk()
+	if !c.attach(chunk) {
+		return chunk
+	}
+	c.st, _ = c.b.(staged)
+	if m, ok := c.b.(measured); ok {
+		c.res.Calibration = m.calibration(c.now)
+	}
+	c.res.Label, c.res.Clock = c.b.Label(), c.b.Clock().Name
+	c.runner.report.Provenance.saw(c.b)
+	if x, ok := c.b.(interface{ refusal() error }); ok && x.refusal() != nil {
+		c.runner.Note("CPU counters", oneLine(x.refusal()))
+	}
+	if c.res.Calibration.Quantum == 0 {
+		c.res.Calibration.Quantum = c.b.Clock().Quantum
+	}
+	return c.prepare(chunk)
+}
+
+// attach begins a case on the backend, and ends it where that fails.
+func (c *caseRun) attach(chunk int64) bool {
+	p, ok := c.b.(perCase)
+	if !ok {
+		return true
+	}
+	if err := guard(func() error { return p.beginCase(c.set, chunk) }); err != nil {
+		c.end(err)
+		return false
+	}
+	c.attached = true
+	return true
+}
+
+// leave takes over what the backend knows, and ends the case on it.
+func (c *caseRun) leave() {
+	if c.st != nil {
+		c.facts()
+	}
+	c.detach()
+}
+
+func (c *caseRun) detach() {
+	if c.attached {
+		c.b.(perCase).endCase()
+		c.attached = false
+	}
+}
+
+// conclude is what comes after the last sample.
+func (c *caseRun) conclude() {
 	c.stage(stageFirst)
 	if c.dead == nil && c.verify != nil {
 		if err := guard(c.verify); err != nil {
@@ -333,8 +373,13 @@ func (c *caseRun) degrade(err error) bool {
 	c.exposed = true
 	c.st.expose("launch-exposed: something in the function waits for the device while it is held")
 	c.notes.add("launch-exposed: the stream could not be held, since something in the function waits for the device; measured again without a hold")
-	c.samples, c.perOp, c.metrics, c.sum = nil, nil, table{}, 0
+	c.forget()
 	return true
+}
+
+// forget throws away the samples so far.
+func (c *caseRun) forget() {
+	c.samples, c.perOp, c.metrics, c.sum = nil, nil, table{}, 0
 }
 
 // loop takes the samples.

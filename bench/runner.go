@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"example.com/devevents/bench/internal/stats"
 )
 
 // Runner runs groups and collects their results. Make one with NewRunner, or let
@@ -27,6 +28,10 @@ type Runner struct {
 	report   Report
 	progress progress
 	listed   []string
+
+	effects    []stats.Effect // of the report's comparisons
+	versus     []string       // cases to compare, from the command line
+	versusUsed bool
 
 	measured   bool // a case has been
 	pause      func(time.Duration)
@@ -109,33 +114,63 @@ func (r *Runner) overtime() bool {
 	return r.total > 0 && time.Duration(r.clock()) >= r.total
 }
 
-// run runs one case.
-func (r *Runner) run(j *job) {
-	res := Result{Group: j.group, Case: j.name, Axes: j.axes, Domain: j.set.domain.String()}
-	if r.filter != nil && !r.filter.MatchString(res.Name()) {
+// run runs one case, or several that are compared, of a group with so many comparisons.
+func (r *Runner) run(jobs []*job, family int) {
+	wanted := func(j *job) bool {
+		res := Result{Group: j.group, Case: j.name, Axes: j.axes}
+		return r.filter == nil || r.filter.MatchString(res.Name())
+	}
+	if !slices.ContainsFunc(jobs, wanted) {
 		return
 	}
+	if len(jobs) > 1 && !r.listing && jobs[0].set.profile == 0 {
+		r.match(jobs, family)
+		return
+	}
+	for _, j := range jobs {
+		r.single(j)
+	}
+}
+
+// single runs one case.
+func (r *Runner) single(j *job) {
+	res := r.resultOf(j)
 	if r.listing {
 		r.listed = append(r.listed, res.Name())
 		return
 	}
-	if j.set.backend == nil {
-		j.set.backend = r.backendFor(j.set.domain)
-	}
-	res.Label = j.set.backend.Label()
+	c := r.caseOf(j, &res)
 	r.coolDown(j, &res)
 	if r.overtime() {
-		res.Status, res.Skip, res.Stop = Skipped, "the time for all cases together is over", "skipped"
+		r.late(&res)
 	} else {
-		c := &caseRun{job: j, runner: r, b: j.set.backend, now: hostClock(), res: &res}
-		if h, ok := j.set.backend.(interface{ hostNow() func() int64 }); ok {
-			c.now = h.hostNow()
-		}
 		c.run()
 		r.measured = true
 	}
 	r.progress.done()
 	r.report.Results = append(r.report.Results, res)
+}
+
+func (r *Runner) resultOf(j *job) Result {
+	return Result{Group: j.group, Case: j.name, Axes: j.axes, Domain: j.set.domain.String()}
+}
+
+// late skips a case for which there is no time left.
+func (r *Runner) late(res *Result) {
+	res.Status, res.Skip, res.Stop = Skipped, "the time for all cases together is over", "skipped"
+}
+
+// caseOf is a case about to be measured into a result.
+func (r *Runner) caseOf(j *job, res *Result) *caseRun {
+	if j.set.backend == nil {
+		j.set.backend = r.backendFor(j.set.domain)
+	}
+	res.Label = j.set.backend.Label()
+	c := &caseRun{job: j, runner: r, b: j.set.backend, now: hostClock(), res: res}
+	if h, ok := j.set.backend.(interface{ hostNow() func() int64 }); ok {
+		c.now = h.hostNow()
+	}
+	return c
 }
 
 // backendFor is what a group without a backend is measured with.
@@ -188,6 +223,9 @@ func Run(fs *flag.FlagSet, args []string, out, errOut io.Writer, define func(r *
 		if !r.used[name] {
 			return fail(2, fmt.Errorf("-a %s: no group that ran has such an axis", name))
 		}
+	}
+	if len(r.versus) > 0 && !r.versusUsed {
+		return fail(2, fmt.Errorf("-compare %s: no group that ran has all these cases", strings.Join(r.versus, ",")))
 	}
 	if len(r.report.Results) == 0 {
 		return fail(1, errors.New("no case ran: see -list and -run"))
@@ -258,6 +296,7 @@ func (r *Runner) addFlags(fs *flag.FlagSet) *outputs {
 		option(Profile(n))
 		return nil
 	})
+	r.compareFlags(fs, option)
 	fs.BoolFunc("no-gate", "never hold a stream back", func(string) error { option(WithoutGate()); return nil })
 	fs.Func("cold", "the device's cache when a sample begins: `auto`, none or flush", func(text string) error {
 		for mode := ColdAuto; mode <= ColdFlush; mode++ {
@@ -298,16 +337,11 @@ func (o *outputs) check() error {
 		}
 	}
 	if o.like != "" {
-		text, err := os.ReadFile(o.like)
-		if err == nil {
-			err = json.Unmarshal(text, &o.other)
-		}
-		if err == nil && o.other.Schema != Schema {
-			err = fmt.Errorf("the schema is %q, not %q", o.other.Schema, Schema)
-		}
+		other, err := ReadFile(o.like)
 		if err != nil {
 			return fmt.Errorf("-like %s: %w", o.like, err)
 		}
+		o.other = *other
 	}
 	return nil
 }

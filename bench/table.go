@@ -6,7 +6,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"example.com/devevents/bench/internal/show"
 )
 
 // WriteTable writes the report for a person to read, aligned.
@@ -16,6 +17,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	for _, g := range r.groups() {
 		fmt.Fprintf(out, "\n%s\n", joinFilled([]string{g[0].Group, g[0].Label}, ": "))
 		printGroup(out, g)
+		printComparisons(out, r.comparisonsOf(g))
 	}
 	return out.Flush()
 }
@@ -88,17 +90,17 @@ func caseCells(r *Result) []string {
 	if r.Latency == nil {
 		return []string{name, "no result", "", "", "", "", "0", r.Stop}
 	}
-	latency := nanoseconds(r.Latency.Median)
+	latency := show.Nanoseconds(r.Latency.Median)
 	if r.Latency.Median == 0 {
-		latency = "< " + nanoseconds(max(r.Latency.Quantum, 1e-3))
+		latency = "< " + show.Nanoseconds(max(r.Latency.Quantum, 1e-3))
 	}
 	spread := "n/a"
 	if share, ok := r.Latency.RelativeHalfWidth(); ok {
-		spread = digits(100*share) + " %"
+		spread = show.Digits(100*share) + " %"
 	}
 	floor, leaked := "n/a", "n/a"
 	if r.FloorNS > 0 {
-		floor = nanoseconds(r.FloorNS)
+		floor = show.Nanoseconds(r.FloorNS)
 	}
 	if r.Leak != nil {
 		leaked = fmt.Sprintf("%d/%d", r.Leak.Count, r.Leak.Of)
@@ -117,7 +119,7 @@ func (r *Result) rateText() string {
 	if len(r.Rates) > 1 {
 		rate = r.Rates[1]
 	}
-	text := digits(rate.Value) + " " + rate.Unit
+	text := show.Digits(rate.Value) + " " + rate.Unit
 	if rate.Peak != nil {
 		text += fmt.Sprintf(" (%.0f %% of peak)", 100**rate.Peak)
 	}
@@ -134,13 +136,13 @@ func printGroup(w io.Writer, results []Result) {
 			below = append(below, row[:len(row)-1]) // the last cell may be long
 		}
 	}
-	widths := widthsOf(lines)
-	inner := widthsOf(below)
-	printRow(w, "  ", lines[0], widths)
+	widths := show.Widths(lines)
+	inner := show.Widths(below)
+	show.Row(w, "  ", lines[0], widths)
 	for i := range results {
-		printRow(w, "  ", lines[i+1], widths)
+		show.Row(w, "  ", lines[i+1], widths)
 		for _, row := range detailRows(&results[i]) {
-			printRow(w, "      ", row, inner)
+			show.Row(w, "      ", row, inner)
 		}
 		for _, note := range results[i].Notes {
 			fmt.Fprintln(w, "      !", note)
@@ -153,7 +155,7 @@ func detailRows(r *Result) [][]string {
 	var rows [][]string
 	if c := r.Clocks; c != nil && c.Device != nil {
 		rows = append(rows, []string{"clocks", fmt.Sprintf("enqueue %s, device %s, complete %s, idle %s",
-			nanoseconds(float64(c.Enqueue)), nanoseconds(float64(*c.Device)), nanoseconds(float64(c.Complete)), nanoseconds(float64(*c.Idle)))})
+			show.Nanoseconds(float64(c.Enqueue)), show.Nanoseconds(float64(*c.Device)), show.Nanoseconds(float64(c.Complete)), show.Nanoseconds(float64(*c.Idle)))})
 	}
 	if r.Gate != "" && r.Latency != nil {
 		rows = append(rows, []string{"gate", r.Gate + "; cold: " + r.Cold + "; escaped work: " + escapeText(r.Escape)})
@@ -221,32 +223,4 @@ func metricRow(m *MetricSummary, prefix string) []string {
 		value += fmt.Sprintf(" (%d values were not finite)", m.Dropped)
 	}
 	return []string{prefix + name, value}
-}
-
-func widthsOf(rows [][]string) []int {
-	var widths []int
-	for _, row := range rows {
-		if len(row) == 2 && len(rows) > 1 && len(rows[0]) > 2 {
-			row = row[:1] // a skipped case: its reason runs on
-		}
-		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	return widths
-}
-
-// printRow prints cells in columns, without spaces at the end of the line.
-func printRow(w io.Writer, indent string, row []string, widths []int) {
-	var b strings.Builder
-	for i, cell := range row {
-		b.WriteString(cell)
-		if i < len(row)-1 {
-			b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
-		}
-	}
-	fmt.Fprintln(w, indent+strings.TrimRight(b.String(), " "))
 }

@@ -6,49 +6,6 @@ import (
 	"slices"
 )
 
-// Comparison is the outcome of [ComparePairs].
-type Comparison struct {
-	Pairs   int `json:"pairs"`
-	Refused int `json:"refused"` // pairs with a member that has no logarithm, and samples without a partner
-	Ties    int `json:"ties"`    // pairs of equal members
-	// Ratio is the median of other/base: 1.02 says that other takes 2 % longer. 0
-	// without pairs.
-	Ratio float64 `json:"ratio"`
-	// CI is the interval of Ratio, nil where there are too few pairs.
-	CI *Interval `json:"ci,omitempty"`
-}
-
-// ComparePairs compares samples that were taken in turn, base[i] beside other[i],
-// so that what slows the device for a while slows both. It takes the median of
-// ln(other/base) and its [MedianCI] and gives both back as ratios; so swapping the
-// arguments gives the inverse. Pairs that are not both positive are refused.
-func ComparePairs(base, other []float64, level float64) Comparison {
-	n := min(len(base), len(other))
-	c := Comparison{Refused: max(len(base), len(other)) - n}
-	logs := make([]float64, 0, n)
-	for i := range n {
-		b, o := base[i], other[i]
-		if !usable(b) || !usable(o) || b <= 0 || o <= 0 {
-			c.Refused++
-			continue
-		}
-		if b == o {
-			c.Ties++
-		}
-		logs = append(logs, math.Log(o)-math.Log(b))
-	}
-	c.Pairs = len(logs)
-	if c.Pairs == 0 {
-		return c
-	}
-	slices.Sort(logs)
-	c.Ratio = bounded(math.Exp(Median(logs)))
-	if ci, ok := MedianCI(logs, level); ok {
-		c.CI = &Interval{Lo: bounded(math.Exp(ci.Lo)), Hi: bounded(math.Exp(ci.Hi)), Level: ci.Level}
-	}
-	return c
-}
-
 // Holm adjusts the p-values of a family of tests so that, with each compared to
 // the same threshold, the chance of even one false alarm stays at that threshold
 // (Holm 1979). The result is in the order of the argument. What is no probability

@@ -7,50 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPairsCancelWhatSlowsBoth(t *testing.T) {
-	random := seeded(20)
-	base, other := make([]float64, 60), make([]float64, 60)
-	for i := range base {
-		weather := math.Exp(0.3 * random.NormFloat64()) // slows both
-		base[i] = 1000 * weather * math.Exp(0.002*random.NormFloat64())
-		other[i] = 1020 * weather * math.Exp(0.002*random.NormFloat64())
-	}
-	c := ComparePairs(base, other, 0.95)
-	require.InDelta(t, 1.02, c.Ratio, 0.002)
-	require.Greater(t, c.CI.Lo, 1.0)
-	back := ComparePairs(other, base, 0.95)
-	require.InDelta(t, 1, c.Ratio*back.Ratio, 1e-12, "swapped, it is the inverse")
-	require.InDelta(t, 1, c.CI.Lo*back.CI.Hi, 1e-12)
-}
-
-func TestPairsWithoutALogarithmAreRefused(t *testing.T) {
-	c := ComparePairs([]float64{1, 0, 2, nan, 3, 4, 7, 5, 6}, []float64{1, 5, -2, 1, inf, 8, 0, 20}, 0.95)
-	require.Equal(t, 3, c.Pairs)
-	require.Equal(t, 6, c.Refused, "one of them had no partner")
-	require.Equal(t, 1, c.Ties)
-	require.InDelta(t, 2, c.Ratio, 1e-12)
-	require.Nil(t, c.CI)
-	require.Equal(t, Comparison{Refused: 1}, ComparePairs(nil, []float64{1}, 0.95))
-
-	c = ComparePairs(repeat(math.SmallestNonzeroFloat64, 10), repeat(MaxMagnitude, 10), 0.95)
-	require.InDelta(t, math.MaxFloat64, c.Ratio, 0, "as large as a number can say")
-}
-
-// The same work twice is called different in at most one run of twenty.
-func TestTheSameWorkIsNotCalledDifferent(t *testing.T) {
-	random := seeded(21)
-	alarms := 0
-	const rounds = 1000
-	for range rounds {
-		next := func() float64 { return onTicks(1000*math.Exp(0.05*random.NormFloat64()), 8) }
-		c := ComparePairs(draw(30, next), draw(30, next), 0.95)
-		if c.CI.Lo > 1 || c.CI.Hi < 1 {
-			alarms++
-		}
-	}
-	require.LessOrEqual(t, alarms, 6*rounds/100)
-}
-
 func TestHolmTakesWhatIsNoProbabilityForOne(t *testing.T) {
 	require.Empty(t, Holm(nil))
 	p := []float64{nan, 0.01, -1, 2, inf}

@@ -36,11 +36,13 @@ func Example() {
 	// outliers 0 two modes false drift none p95 known false
 }
 
-func ExampleComparePairs() {
-	base := []float64{100, 104, 98, 101, 99, 103, 100, 102}
-	other := []float64{110, 115, 107, 112, 109, 113, 111, 112}
-	c := stats.ComparePairs(base, other, 0.95)
-	fmt.Printf("%d pairs: %.3f times base, from %.3f to %.3f\n", c.Pairs, c.Ratio, c.CI.Lo, c.CI.Hi)
+// What is measured in turn, block by block, is compared block by block.
+func ExampleCompareBlocks() {
+	base := [][]float64{{100, 104}, {98, 101}, {99, 103}, {100, 102}, {105, 108}, {109, 110}, {101, 99}, {100, 103}}
+	other := [][]float64{{110, 115}, {107, 112}, {109, 113}, {111, 112}, {116, 118}, {121, 119}, {110, 110}, {111, 112}}
+	effect := stats.CompareBlocks(base, other, stats.Question{Threshold: 0.01})
+	f := stats.Judge([]stats.Effect{effect}, 1)[0]
+	fmt.Printf("%s: %.3f times base, from %.3f to %.3f\n", f.Change, f.Ratio, f.CI.Lo, f.CI.Hi)
 	// Output:
-	// 8 pairs: 1.101 times base, from 1.092 to 1.110
+	// slower: 1.100 times base, from 1.097 to 1.102
 }

@@ -176,7 +176,11 @@ func FuzzSummarize(f *testing.F) {
 		ci, _ := QuantileCI(sorted, quantum, level)
 		_, err := json.Marshal([]any{
 			change, ci, Quantile(sorted, quantum), Quantile(sorted, level), Holm(samples),
-			ComparePairs(samples[:half], samples[half:], level), MinSamplesMedianCI(level),
+			MinSamplesMedianCI(level),
+			Judge([]Effect{
+				CompareMedians(samples[:half], samples[half:], Question{Threshold: quantum, Level: level, Quantum: quantum, Look: int(half)}),
+				CompareBlocks(inTwos(samples[:half]), inTwos(samples[half:]), Question{Threshold: level, Quantum: quantum}),
+			}, int(half)),
 			SamplesFor(len(samples), quantum, level),
 		})
 		require.NoError(t, err, "a number that is none")
@@ -195,4 +199,9 @@ func fromBytes(raw []byte) []float64 {
 		samples = append(samples, math.Float64frombits(bits), float64(int8(raw[i])))
 	}
 	return samples
+}
+
+// inTwos are blocks of two samples.
+func inTwos(samples []float64) [][]float64 {
+	return slices.Collect(slices.Chunk(samples, 2))
 }

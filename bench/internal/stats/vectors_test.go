@@ -29,11 +29,6 @@ type vectors struct {
 	}
 	Ranks [][]float64 // n, p, level, rank of the lower end, of the upper, probability
 	Holm  []struct{ P, Adjusted []float64 }
-	Pairs struct {
-		Base, Other []float64
-		Ratio       float64
-		CI          []float64 // lo, hi, level
-	}
 	Rules []struct {
 		Name            string
 		Samples         []float64
@@ -118,17 +113,6 @@ func TestHolmAgreesWithR(t *testing.T) {
 			near(t, c.Adjusted[i], got[i], "adjusted p")
 		}
 	}
-}
-
-func TestPairsAgreeWithR(t *testing.T) {
-	v := readVectors(t).Pairs
-	c := ComparePairs(v.Base, v.Other, 0.95)
-	require.Equal(t, len(v.Base), c.Pairs)
-	near(t, v.Ratio, c.Ratio, "ratio")
-	require.NotNil(t, c.CI)
-	near(t, v.CI[0], c.CI.Lo, "lower end")
-	near(t, v.CI[1], c.CI.Hi, "upper end")
-	near(t, v.CI[2], c.CI.Level, "level")
 }
 
 // The rules keep running sums where the vectors evaluate NVBench's formulas afresh

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"example.com/devevents/bench/internal/show"
 )
 
 // rows are the report as metrics, in a section of their own.
@@ -70,10 +72,10 @@ func (t *TelemetryReport) line() string {
 		parts = append(parts, fmt.Sprintf("%d to %d C", t.Temperature.First, t.Temperature.Last))
 	}
 	if t.Power != nil {
-		parts = append(parts, digits(*t.Power)+" W")
+		parts = append(parts, show.Digits(*t.Power)+" W")
 	}
 	if t.Energy != nil {
-		parts = append(parts, digits(*t.Energy)+" J over "+t.Window.Round(time.Millisecond).String())
+		parts = append(parts, show.Digits(*t.Energy)+" J over "+t.Window.Round(time.Millisecond).String())
 	}
 	for _, r := range t.Reasons {
 		parts = append(parts, fmt.Sprintf("%s in %d of %d readings", r.Name, r.Readings, t.Readings))

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,12 +41,34 @@ func (r *Report) Mismatch(other *Report) []string {
 			if a.Name() != b.Name() {
 				continue
 			}
-			if x, y := a.instrument(), b.instrument(); x != y {
+			if x, y := a.instrument()+r.turns(a.Name()), b.instrument()+other.turns(b.Name()); x != y {
 				list = append(list, a.Name()+": "+x+" and "+y)
 			}
 		}
 	}
 	return list
+}
+
+// turns is with which rows one was measured in turn, which leave it another cache and
+// other clocks than it leaves itself; "" for a row that was measured alone.
+func (r *Report) turns(name string) string {
+	base := name
+	for i := range r.Comparisons {
+		if r.Comparisons[i].Other == name {
+			base = r.Comparisons[i].Base
+		}
+	}
+	var with []string
+	for i := range r.Comparisons {
+		if c := &r.Comparisons[i]; c.Base == base {
+			with = append(with, c.Other)
+		}
+	}
+	if len(with) == 0 {
+		return ""
+	}
+	with = slices.DeleteFunc(append([]string{base}, with...), func(n string) bool { return n == name })
+	return ", in turn with " + strings.Join(with, ", ")
 }
 
 // instrument is what a case was measured with, in words.

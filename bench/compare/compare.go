@@ -51,7 +51,10 @@ type Row struct {
 
 // Refusal is the error for reports whose numbers must not be compared.
 type Refusal struct {
-	Reasons []string // what differs, or that there is nothing in common; a line each
+	Reasons []string
+	// Forcible says that Force would compare all the same: the instruments differ, and
+	// there are rows to compare.
+	Forcible bool
 }
 
 // Error has a line for each reason.
@@ -111,7 +114,7 @@ func Reports(before, after *bench.Report, opts ...Option) (*Report, error) {
 	}
 	r.Differs = differs(before, after, pairs)
 	if len(r.Differs) > 0 && !s.force {
-		return nil, &Refusal{r.Differs}
+		return nil, &Refusal{Reasons: r.Differs, Forcible: true}
 	}
 	effects := make([]stats.Effect, len(pairs))
 	for i, p := range pairs {
@@ -180,7 +183,7 @@ func (r *Report) pair(before, after *bench.Report) ([]pair, error) {
 		}
 	}
 	if len(pairs)+len(r.Failed) == 0 {
-		return nil, &Refusal{[]string{fmt.Sprintf("no row has a result in both: %d rows are only in the old report, %d only in the new one", len(r.OnlyOld), len(r.OnlyNew))}}
+		return nil, &Refusal{Reasons: []string{fmt.Sprintf("no row has a result in both: %d rows are only in the old report, %d only in the new one", len(r.OnlyOld), len(r.OnlyNew))}}
 	}
 	return pairs, nil
 }
@@ -191,7 +194,7 @@ func named(r *bench.Report, which string) (map[string]*bench.Result, error) {
 	for i := range r.Results {
 		name := r.Results[i].Name()
 		if rows[name] != nil {
-			return nil, &Refusal{[]string{fmt.Sprintf("the %s report has two rows named %s", which, name)}}
+			return nil, &Refusal{Reasons: []string{fmt.Sprintf("the %s report has two rows named %s", which, name)}}
 		}
 		rows[name] = &r.Results[i]
 	}

@@ -144,6 +144,32 @@ func TestOtherInstrumentsAreRefused(t *testing.T) {
 	require.Equal(t, []string{"group/b"}, r.Failed)
 }
 
+// What is measured in turn finds the cache and the clocks as another case has left them.
+func TestRowsInTurnAreNotComparedWithRowsAlone(t *testing.T) {
+	inTurn := func(compare bool) *bench.Report {
+		d := &device{random: rand.New(rand.NewPCG(1, 5)), label: "scripted"}
+		r := bench.NewRunner(bench.On(d), bench.In(bench.GPU), bench.WarmUp(0, 0), bench.Samples(60, 60))
+		bench.Group(r, "group", func(g *bench.GroupOf[int]) {
+			for _, name := range []string{"a", "b"} {
+				g.Bench(name, func(int, bench.Iters) error { d.took = 1000; return nil })
+			}
+			if compare {
+				g.Compare("a", "b")
+			}
+		})
+		return r.Report()
+	}
+	_, err := Reports(inTurn(true), inTurn(false))
+	var refusal *Refusal
+	require.ErrorAs(t, err, &refusal)
+	require.ErrorContains(t, err, "group/b: ")
+	require.ErrorContains(t, err, "in turn with group/a")
+	_, err = Reports(inTurn(true), inTurn(true))
+	require.NoError(t, err)
+	_, err = Reports(inTurn(false), inTurn(false))
+	require.NoError(t, err)
+}
+
 func TestReportsWithoutACommonRowAreRefused(t *testing.T) {
 	a, b := reportOf(1, map[string]float64{"a": 1000}, "a"), reportOf(1, map[string]float64{"b": 1000}, "b")
 	_, err := Reports(a, b)

@@ -115,7 +115,10 @@ func run(args []string, out, errOut io.Writer) int {
 	var refusal *compare.Refusal
 	switch {
 	case errors.As(err, &refusal):
-		return fail(exitNotComparable, fmt.Errorf("%w\n-force compares what there is all the same", err))
+		if refusal.Forcible {
+			err = fmt.Errorf("%w\n-force compares them all the same", err)
+		}
+		return fail(exitNotComparable, err)
 	case err != nil:
 		return fail(exitUsage, err)
 	}

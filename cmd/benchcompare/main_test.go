@@ -85,6 +85,22 @@ func TestExitCodesGate(t *testing.T) {
 	}
 }
 
+// The way out that an error names has to be one.
+func TestRefusalNamesForceOnlyWhereItHelps(t *testing.T) {
+	before := file(t, "a", map[string]time.Duration{"x": 100 * us})
+	elsewhere := file(t, "b", map[string]time.Duration{"x": 100 * us})
+	other := file(t, "a", map[string]time.Duration{"z": 100 * us})
+	code, out, errOut := benchcompare(t, before, elsewhere)
+	require.Equal(t, exitNotComparable, code)
+	require.Empty(t, out)
+	require.Contains(t, errOut, "host: a and b")
+	require.Contains(t, errOut, "-force")
+	code, _, errOut = benchcompare(t, before, other)
+	require.Equal(t, exitNotComparable, code)
+	require.Contains(t, errOut, "no row has a result in both")
+	require.NotContains(t, errOut, "-force")
+}
+
 func TestFormatsAndHelp(t *testing.T) {
 	before := file(t, "a", map[string]time.Duration{"x": 100 * us})
 	for format, part := range map[string]string{"table": "case ", "markdown": "| case |", "csv": "name,verdict", "json": `"schema":"devevents.benchcompare/1"`} {

@@ -2,6 +2,7 @@ package show
 
 import (
 	"fmt"
+	"math"
 
 	"example.com/devevents/bench/internal/stats"
 )
@@ -46,4 +47,10 @@ func Ratio(r float64) string {
 }
 
 // Percent is a share in percent.
-func Percent(share float64) string { return Digits(float64(int64(share*1e5+0.5))/1e3) + " %" }
+func Percent(share float64) string {
+	percent := min(share, math.MaxFloat64/100) * 100
+	if percent < 1e6 {
+		percent = math.Round(percent*1e3) / 1e3
+	}
+	return Digits(percent) + " %"
+}

@@ -57,6 +57,7 @@ type Effect struct {
 	same       float64 // and of "beyond the threshold"
 	paired     bool
 	why        string // there is no answer, "" where there may be one
+	longer     int    // the samples from which there would be
 	question   Question
 }
 

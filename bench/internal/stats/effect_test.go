@@ -3,6 +3,7 @@ package stats
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -110,23 +111,102 @@ func TestIdenticalStreamsInTurnAreNotCalledDifferent(t *testing.T) {
 }
 
 // Two separate runs are the harder case: the weather of one is not that of the other.
-// Where it lasts too long for the run, nothing is called anything.
+// Where it lasts too long for the run, nothing is called anything; and where runs are long
+// enough to tell, alarms are as rare among the answers alone, so that answers which are not
+// given make the others no better than they are.
 func TestIdenticalRunsAreNotCalledDifferent(t *testing.T) {
-	comparisons := comparisonsOf(t)
+	const comparisons = 1000 // fewer could not tell 5 % from 6.5 %
 	for _, w := range weathers {
 		t.Run(w.name, func(t *testing.T) {
 			for _, n := range []int{20, 60, 200, 1000} {
-				alarms := 0
+				alarms, answers := 0, 0
 				for i := range comparisons {
 					r := rand.New(rand.NewPCG(uint64(i), 8))
 					e := CompareMedians(draw(n, w.make(r)), draw(n, w.make(r)), Question{})
+					if e.why == "" {
+						answers++
+					}
 					if different(Judge([]Effect{e}, 1)[0].Change) {
 						alarms++
 					}
 				}
-				t.Logf("%d samples: %d of %d called different", n, alarms, comparisons)
+				t.Logf("%d samples: %d of %d called different, %d answered", n, alarms, comparisons, answers)
 				require.LessOrEqual(t, alarms, 65*comparisons/1000)
+				if n >= 200 && answers >= comparisons/10 {
+					require.LessOrEqual(t, alarms, 65*answers/1000, "among %d answers", answers)
+				}
 			}
+		})
+	}
+}
+
+// A run whose samples resemble each other for long has an answer once it is long enough,
+// and says beforehand how long that is.
+func TestRunsThatAreTooShortForTheirWeatherNameALength(t *testing.T) {
+	next := likeNeighbours(0.9, 0.01)
+	compared := func(r *rand.Rand, n int) Effect {
+		slow := next(r)
+		return CompareMedians(draw(n, next(r)), draw(n, func() float64 { return 1.1 * slow() }), Question{Threshold: 0.01})
+	}
+	short, found := 0, 0
+	for i := range 200 {
+		r := rand.New(rand.NewPCG(uint64(i), 15))
+		f := Judge([]Effect{compared(r, 200)}, 1)[0]
+		if f.Change != Unclear || !strings.Contains(f.Why, "resemble each other") {
+			continue
+		}
+		short++
+		require.Contains(t, f.Why, "the least that can tell")
+		require.Greater(t, *f.Needed, 200)
+		require.Less(t, *f.Needed, 20_000)
+		if Judge([]Effect{compared(r, *f.Needed)}, 1)[0].Change == Slower {
+			found++
+		}
+	}
+	t.Logf("%d of %d are slower", found, short)
+	require.Greater(t, short, 150)
+	require.GreaterOrEqual(t, found, 95*short/100)
+}
+
+// A difference as large as the threshold is neither below it nor beyond it: each of the two
+// wrong answers is a false alarm of its own.
+func TestADifferenceOfTheThresholdIsSeldomCalledAnything(t *testing.T) {
+	comparisons := comparisonsOf(t)
+	for _, w := range weathers {
+		t.Run(w.name, func(t *testing.T) {
+			blocks, runs := map[Change]int{}, map[Change]int{}
+			for i := range comparisons {
+				r := rand.New(rand.NewPCG(uint64(i), 16))
+				blocks[blocksAnswer(r, w.make(r), 30, 1.01, 0.01).Change]++
+				slow := w.make(r)
+				e := CompareMedians(draw(400, w.make(r)), draw(400, func() float64 { return 1.01 * slow() }), Question{Threshold: 0.01})
+				runs[Judge([]Effect{e}, 1)[0].Change]++
+			}
+			t.Logf("blocks %v, runs %v", blocks, runs)
+			for _, c := range []Change{Same, Slower, Faster} {
+				require.LessOrEqual(t, blocks[c], 65*comparisons/1000, c)
+				require.LessOrEqual(t, runs[c], 65*comparisons/1000, c)
+			}
+		})
+	}
+}
+
+// The interval of the ratio holds the truth as often as it says, whatever the weather: at
+// least 93.5 of 100 times.
+func TestIntervalsOfBlocksHoldTheTruth(t *testing.T) {
+	const comparisons = 1000 // fewer could not tell 95 % from 93.5 %
+	for _, w := range weathers {
+		t.Run(w.name, func(t *testing.T) {
+			held := 0
+			for i := range comparisons {
+				r := rand.New(rand.NewPCG(uint64(i), 17))
+				ci := blocksAnswer(r, w.make(r), 30, 1.02, 0.01).CI
+				if ci.Lo <= 1.02 && 1.02 <= ci.Hi {
+					held++
+				}
+			}
+			t.Logf("%d of %d", held, comparisons)
+			require.GreaterOrEqual(t, held, 935*comparisons/1000)
 		})
 	}
 }

@@ -86,11 +86,11 @@ func TestMediansOfTwoRunsAgreeWithSciPy(t *testing.T) {
 	for _, c := range readCompareVectors(t).Medians {
 		e := CompareMedians(c.Base, c.Other, Question{Threshold: c.Threshold})
 		require.InDelta(t, c.DF, e.df, 1e-6)
-		require.InDelta(t, c.Different, e.different, 1e-6)
-		require.InDelta(t, c.Same, e.same, 1e-6)
+		require.InDelta(t, c.Different, e.different, 1e-9)
+		require.InDelta(t, c.Same, e.same, 1e-9)
 		f := Judge([]Effect{e}, 1)[0]
 		require.InDelta(t, c.Ratio, f.Ratio, 1e-9)
-		require.InDelta(t, c.Interval[0], f.CI.Lo, 1e-6, "a clock without a known step still has that of float32")
-		require.InDelta(t, c.Interval[1], f.CI.Hi, 1e-6)
+		require.InDelta(t, c.Interval[0], f.CI.Lo, 1e-9, "a clock without a known step still has that of float32")
+		require.InDelta(t, c.Interval[1], f.CI.Hi, 1e-9)
 	}
 }

@@ -42,7 +42,8 @@ type Finding struct {
 	// probability of at least 95 %; absent where there are too few samples to say.
 	Smallest *float64 `json:"smallest_effect,omitempty"`
 	// Needed is how many differences would settle an unclear answer, in the unit of N, if
-	// the ratio is what it seems; absent where no number would, and where all is clear.
+	// the ratio is what it seems, or the least that can tell where Why says so; absent where
+	// no number would, and where all is clear.
 	Needed *int `json:"needed,omitempty"`
 	// N is what it rests on: blocks, or samples of the shorter run.
 	N       int `json:"n"`
@@ -126,7 +127,8 @@ func (e *Effect) needed(family int) (*int, string) {
 	}
 	switch {
 	case e.why != "":
-		return nil, e.why
+		needed := max(e.longer, e.n+1)
+		return &needed, e.why + ", so the number is the least that can tell"
 	case e.df < 1 || e.se == 0 && e.ci == nil:
 		needed := max(e.least(family), e.n+1)
 		return &needed, "too few samples to plan with, so the number is the least that can tell"

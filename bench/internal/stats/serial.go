@@ -74,7 +74,7 @@ func trendP(p float64, samples []float64) float64 {
 		return 1
 	}
 	z := math.Sqrt2 * math.Erfcinv(max(p, math.SmallestNonzeroFloat64)) / math.Sqrt(k)
-	return max(p, studentTail(z, left-2))
+	return max(p, 2*studentCDF(-z, left-2))
 }
 
 // ranksOf gives each sample its rank from 1; equal ones share the middle of theirs.
@@ -96,55 +96,4 @@ func ranksOf(samples []float64) []float64 {
 		i = j
 	}
 	return ranks
-}
-
-// studentTail is the two-sided probability of a value of Student's t at least as far from
-// 0 as t, with df > 0 degrees of freedom.
-func studentTail(t, df float64) float64 {
-	return betaRatio(df/2, 0.5, df/(df+t*t))
-}
-
-// betaRatio is the regularized incomplete beta function, by its continued fraction
-// (Lentz).
-func betaRatio(a, b, x float64) float64 {
-	switch {
-	case x <= 0:
-		return 0
-	case x >= 1:
-		return 1
-	case x > (a+1)/(a+b+2):
-		return 1 - betaRatio(b, a, 1-x)
-	}
-	la, _ := math.Lgamma(a)
-	lb, _ := math.Lgamma(b)
-	lab, _ := math.Lgamma(a + b)
-	front := math.Exp(a*math.Log(x)+b*math.Log1p(-x)+lab-la-lb) / a
-	const tiny = 1e-300
-	f, c, d := 1.0, 1.0, 0.0
-	for i := range 400 {
-		m := float64(i / 2)
-		var step float64
-		switch {
-		case i == 0:
-			step = 1
-		case i%2 == 0:
-			step = m * (b - m) * x / ((a + 2*m - 1) * (a + 2*m))
-		default:
-			step = -(a + m) * (a + b + m) * x / ((a + 2*m) * (a + 2*m + 1))
-		}
-		d = 1 / nonZero(1+step*d, tiny)
-		c = nonZero(1+step/c, tiny)
-		f *= c * d
-		if math.Abs(1-c*d) < 1e-12 {
-			break
-		}
-	}
-	return front * (f - 1)
-}
-
-func nonZero(x, tiny float64) float64 {
-	if math.Abs(x) < tiny {
-		return tiny
-	}
-	return x
 }

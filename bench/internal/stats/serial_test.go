@@ -59,12 +59,12 @@ func TestRealDriftIsStillFound(t *testing.T) {
 }
 
 // Golden values of R: 2 * pt(-t, df).
-func TestStudentTailAgreesWithR(t *testing.T) {
+func TestStudentsDistributionAgreesWithR(t *testing.T) {
 	for _, c := range []struct{ t, df, want float64 }{
 		{0, 5, 1}, {1, 1, 0.5}, {2, 3, 0.1393260}, {2.570582, 5, 0.05}, {3.169273, 10, 0.01}, {2.626, 99, 0.01000},
 	} {
-		require.InDelta(t, c.want, studentTail(c.t, c.df), 2e-5, "%v", c)
-		require.InDelta(t, c.want, studentTail(-c.t, c.df), 2e-5, "%v", c)
+		require.InDelta(t, c.want, 2*studentCDF(-c.t, c.df), 2e-5, "%v", c)
+		require.InDelta(t, c.want, 2*(1-studentCDF(c.t, c.df)), 2e-5, "%v", c)
 	}
 }
 

@@ -14,7 +14,7 @@ const maxAxis = 10_000
 
 // AxisValue is where a case lies on one axis.
 type AxisValue struct {
-	Name  string `json:"name"`
+	Name  string `json:"name"`  // of the axis
 	Value string `json:"value"` // as given, or as the range made it
 }
 

@@ -16,20 +16,20 @@ import (
 
 // Provenance says where and how a report was made. Empty strings are not known.
 type Provenance struct {
-	Time     time.Time `json:"time"`
-	Host     string    `json:"host,omitempty"`
-	OS       string    `json:"os"`
-	Arch     string    `json:"arch"`
-	CPU      string    `json:"cpu,omitempty"`
-	CPUs     int       `json:"cpus"`
-	Go       string    `json:"go"`
-	Module   string    `json:"module,omitempty"`
+	Time     time.Time `json:"time"`               // when the run began
+	Host     string    `json:"host,omitempty"`     // the machine's name
+	OS       string    `json:"os"`                 // GOOS
+	Arch     string    `json:"arch"`               // GOARCH
+	CPU      string    `json:"cpu,omitempty"`      // the processor's name
+	CPUs     int       `json:"cpus"`               // how many the process may use
+	Go       string    `json:"go"`                 // the version of Go
+	Module   string    `json:"module,omitempty"`   // the path of the main module
 	Command  []string  `json:"command,omitempty"`  // without the program's folder
 	Revision string    `json:"revision,omitempty"` // of git
 	Dirty    bool      `json:"dirty"`              // the tree had changes that the revision does not
 
-	Devices []Device          `json:"devices,omitempty"`
-	Notes   map[string]string `json:"notes,omitempty"` // the program's own: see Runner.Note
+	Devices []Device          `json:"devices,omitempty"` // those that were measured with
+	Notes   map[string]string `json:"notes,omitempty"`   // the program's own: see Runner.Note
 
 	Shuffle     *int64   `json:"shuffle_seed,omitempty"` // of the order of cases
 	NoTelemetry []string `json:"no_telemetry,omitempty"` // why, where a device's state could not be read
@@ -37,13 +37,13 @@ type Provenance struct {
 
 // Device is a device that something was measured on.
 type Device struct {
-	Backend  string `json:"backend"`
-	Kind     string `json:"kind,omitempty"`
-	Name     string `json:"name,omitempty"`
-	UUID     string `json:"uuid,omitempty"`
-	PCIBusID string `json:"pci_bus_id,omitempty"`
-	Driver   string `json:"driver,omitempty"`  // its version
-	Runtime  string `json:"runtime,omitempty"` // the version of the library above it
+	Backend  string `json:"backend"`              // of the events: "cuda"
+	Kind     string `json:"kind,omitempty"`       // see events.DeviceKind
+	Name     string `json:"name,omitempty"`       // the product
+	UUID     string `json:"uuid,omitempty"`       // as the vendor writes it
+	PCIBusID string `json:"pci_bus_id,omitempty"` // where it is plugged in
+	Driver   string `json:"driver,omitempty"`     // its version
+	Runtime  string `json:"runtime,omitempty"`    // the version of the library above it
 }
 
 func newProvenance() Provenance {

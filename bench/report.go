@@ -11,9 +11,9 @@ const Schema = "devevents.bench/1"
 
 // Report is everything that a run has measured.
 type Report struct {
-	Schema     string     `json:"schema"`
-	Provenance Provenance `json:"provenance"`
-	Results    []Result   `json:"results"`
+	Schema     string     `json:"schema"`     // "devevents.bench/1"
+	Provenance Provenance `json:"provenance"` // where the numbers come from
+	Results    []Result   `json:"results"`    // in the order in which the cases ran
 
 	Comparisons []Comparison `json:"comparisons,omitempty"` // of rows that were measured in turn
 }
@@ -75,11 +75,11 @@ const (
 
 // Result is one case at one point of the axes.
 type Result struct {
-	Group  string      `json:"group"`
-	Case   string      `json:"case"`
-	Axes   []AxisValue `json:"axes,omitempty"`
-	Domain string      `json:"domain"`
-	Status Status      `json:"status"`
+	Group  string      `json:"group"`          // the group's name
+	Case   string      `json:"case"`           // the case's name
+	Axes   []AxisValue `json:"axes,omitempty"` // where the case lies on the axes of its group
+	Domain string      `json:"domain"`         // what the group measures
+	Status Status      `json:"status"`         // how the case ended
 	Skip   string      `json:"skip,omitempty"` // why it was skipped
 
 	Label       string      `json:"label"` // of the backend
@@ -112,11 +112,11 @@ type Result struct {
 	CoolDown  *CoolDownReport  `json:"cool_down,omitempty"` // before the case
 	Telemetry *TelemetryReport `json:"telemetry,omitempty"` // while the samples were taken
 
-	Metrics     []MetricSummary `json:"metrics,omitempty"`
-	Diagnostics []PassReport    `json:"diagnostics,omitempty"`
-	Errors      []ErrorRow      `json:"errors,omitempty"`
-	FailedCount int             `json:"failed_samples"`
-	Notes       []string        `json:"notes,omitempty"` // what a reader must know before believing the numbers
+	Metrics     []MetricSummary `json:"metrics,omitempty"`     // of function, backend and telemetry, merged
+	Diagnostics []PassReport    `json:"diagnostics,omitempty"` // one for each pass
+	Errors      []ErrorRow      `json:"errors,omitempty"`      // each kind once, with its count
+	FailedCount int             `json:"failed_samples"`        // samples that failed and are in no number
+	Notes       []string        `json:"notes,omitempty"`       // what a reader must know before believing the numbers
 	Samples     []RawSample     `json:"samples,omitempty"`
 	Retried     []RawSample     `json:"retried,omitempty"` // samples taken again since the device was held back; they do not count
 }
@@ -132,9 +132,9 @@ func (r *Result) Name() string {
 
 // WarmUpReport says how the case was warmed up.
 type WarmUpReport struct {
-	Runs int           `json:"runs"`
-	Took time.Duration `json:"took_ns"`
-	Why  string        `json:"why_ended"`
+	Runs int           `json:"runs"`      // how many
+	Took time.Duration `json:"took_ns"`   // on the host
+	Why  string        `json:"why_ended"` // what ended it
 }
 
 // Clocks are medians over the samples: whole samples, not operations.
@@ -154,17 +154,17 @@ type Rate struct {
 
 // Share is how many samples of those looked at had a fault.
 type Share struct {
-	Count int `json:"count"`
-	Of    int `json:"of"`
+	Count int `json:"count"` // how many
+	Of    int `json:"of"`    // of how many
 }
 
 // MetricSummary is a row of the table of metrics.
 type MetricSummary struct {
-	Section string   `json:"section,omitempty"`
-	Name    string   `json:"name"`
-	Unit    string   `json:"unit,omitempty"`
-	Display string   `json:"display,omitempty"`
-	Format  string   `json:"format,omitempty"`
+	Section string   `json:"section,omitempty"` // with Name and Unit what tells metrics apart
+	Name    string   `json:"name"`              // for programs
+	Unit    string   `json:"unit,omitempty"`    // of the values
+	Display string   `json:"display,omitempty"` // the name for people; Name if empty
+	Format  string   `json:"format,omitempty"`  // how to print a value, for fmt
 	Integer *int64   `json:"integer,omitempty"` // the exact value, where all values are that one integer
 	Summary *Summary `json:"summary,omitempty"` // absent where no value was finite
 	Dropped int      `json:"dropped,omitempty"` // NaN and infinities
@@ -172,9 +172,9 @@ type MetricSummary struct {
 
 // PassReport is what one diagnostic pass said. It never mixes with metrics.
 type PassReport struct {
-	Name    string          `json:"name"`
-	Error   string          `json:"error,omitempty"`
-	Metrics []MetricSummary `json:"metrics,omitempty"`
+	Name    string          `json:"name"`              // of the pass
+	Error   string          `json:"error,omitempty"`   // why it has no metrics
+	Metrics []MetricSummary `json:"metrics,omitempty"` // that it gave
 }
 
 // ErrorRow is a failure, and how often it happened.
@@ -188,11 +188,11 @@ type ErrorRow struct {
 
 // RawSample is one sample as it was taken, in order.
 type RawSample struct {
-	Duration   time.Duration `json:"duration_ns"`
-	Iterations int64         `json:"iterations"`
-	Chunks     int64         `json:"chunks"`
-	Enqueue    time.Duration `json:"enqueue_ns"`
-	Complete   time.Duration `json:"complete_ns"`
+	Duration   time.Duration `json:"duration_ns"`         // what counts as its time
+	Iterations int64         `json:"iterations"`          // operations in it
+	Chunks     int64         `json:"chunks"`              // chunks in it
+	Enqueue    time.Duration `json:"enqueue_ns"`          // host time of queueing
+	Complete   time.Duration `json:"complete_ns"`         // host time until the device was done
 	Leaked     string        `json:"leaked,omitempty"`    // "yes", "no"; absent: nobody looked
 	Escaped    string        `json:"escaped,omitempty"`   // the same
 	Throttled  string        `json:"throttled,omitempty"` // what held the device back at a reading beside the sample; absent: nothing known

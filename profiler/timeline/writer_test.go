@@ -237,7 +237,7 @@ func TestTraceTimesSurviveAFloat64(t *testing.T) {
 		}
 		us, err := e.Ts.Float64()
 		require.NoError(t, err)
-		require.EqualValues(t, next, math.Round(us*1000))
+		require.Equal(t, int64(next), int64(math.Round(us*1000)))
 		next += 3
 	}
 	require.Equal(t, month+3000, next)

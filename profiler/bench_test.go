@@ -85,8 +85,7 @@ func BenchmarkDoors(b *testing.B) {
 		{"Do", false, func(tr *profiler.Track) { _ = profiler.Do(ctx, tr, func(context.Context) error { return nil }) }},
 	} {
 		b.Run(x.name, func(b *testing.B) {
-			r := rigOn(b, mock.NewDevice(mock.Ideal(), mock.QueueLimit(0)), profiler.WithStacks(x.stacks))
-			tr := r.track(b, "w")
+			r, tr := preparedRig(b, x.stacks)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				x.window(tr)
@@ -125,8 +124,15 @@ func BenchmarkSinkHelpers(b *testing.B) {
 }
 
 func benchRig(b *testing.B) (*rig, *profiler.Track) {
-	r := rigOn(b, mock.NewDevice(mock.Ideal(), mock.QueueLimit(0)))
-	return r, r.track(b, "w")
+	return preparedRig(b, false)
+}
+
+// preparedRig has windows for more than breathe lets pass: none is dropped.
+func preparedRig(b *testing.B, stacks bool) (*rig, *profiler.Track) {
+	r := rigOn(b, mock.NewDevice(mock.Ideal(), mock.QueueLimit(0)), profiler.WithWindows(1<<16), profiler.WithPrepared(8192), profiler.WithStacks(stacks))
+	tr := r.track(b, "w")
+	b.Cleanup(func() { require.LessOrEqual(b, r.prof.Stats().Dropped, r.prof.Stats().Started/100) })
+	return r, tr
 }
 
 // breathe has the windows read back before they run out, so that they are measured and not

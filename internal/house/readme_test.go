@@ -31,6 +31,28 @@ func TestCodeInReadmeBuilds(t *testing.T) {
 	buildProgram(t, top, code.String())
 }
 
+// So is what the page about sinks shows.
+func TestCodeInSinksPageBuilds(t *testing.T) {
+	top := root(t)
+	module := goMod(t, top).Module.Path
+	blocks := regexp.MustCompile("(?ms)^```go\n(.*?)^```").FindAllStringSubmatch(read(t, top, "docs/sinks.md"), -1)
+	params := []string{
+		"dev *mock.Device, stream mock.Stream, enqueue func(context.Context) error",
+		"ctx context.Context, prof *profiler.Profiler[mock.Stream], metrics, log profiler.Sink",
+	}
+	require.Len(t, blocks, len(params))
+	var code strings.Builder
+	code.WriteString("package main\n")
+	for _, name := range []string{"context", "net/http", "time", module + "/events/mock", module + "/profiler", module + "/profiler/gpupprof", module + "/profiler/timeline"} {
+		fmt.Fprintf(&code, "import %q\n", name)
+	}
+	for i, block := range blocks {
+		fmt.Fprintf(&code, "func block%d(%s) (err error) {\n%s\nreturn err\n}\n", i, params[i], block[1])
+	}
+	code.WriteString("func main() {}\n")
+	buildProgram(t, top, code.String())
+}
+
 // So is what the nested modules show, where all that it imports is at hand.
 func TestCodeInReadmesOfBridgesBuilds(t *testing.T) {
 	top := root(t)

@@ -22,9 +22,11 @@
 //
 // # Memory
 //
-// A trace is streamed. At most 4096 windows of each stream, and the last second of them, wait
-// to be put in order. A window that comes later than that, since it is longer than all
-// of those, goes on a thread of its own beside the stream's.
+// A trace is streamed. What began in the last one to two seconds waits to be put in order: at most
+// 8192 windows of a stream, and 65,536 slices of all streams and the host together. A window
+// that comes later than that, since it is longer than all of those, goes on a thread of its own
+// beside the stream's. What was written last is complete with Close. Beyond that each
+// stream that there ever was costs some hundred bytes.
 //
 // The format is the "JSON array" form of
 // https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU: a file that

@@ -27,8 +27,10 @@
 // Nonparametric Statistics, 3.2), fences those of Tukey (1977), the drift test
 // that of Mann (1945) and Kendall with its correction for ties, the test for two
 // modes the dip of Hartigan and Hartigan (1985), the correction for many
-// comparisons that of Holm (1979). testdata/vectors.R makes the vectors that the
-// tests compare with, in R.
+// comparisons that of Holm (1979). Blocks are compared by the signed ranks of Wilcoxon
+// (1945) with the interval of Hodges and Lehmann (1963), medians of two runs by batches
+// and the method of Zou and Donner (2008). testdata/vectors.R and testdata/compare.py
+// make the vectors that the tests compare with, in R and with SciPy.
 //
 // # Limits
 //

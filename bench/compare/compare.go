@@ -51,7 +51,7 @@ type Row struct {
 
 // Refusal is the error for reports whose numbers must not be compared.
 type Refusal struct {
-	Reasons []string
+	Reasons []string // what differs, or that there is nothing in common; a line each
 	// Forcible says that Force would compare all the same: the instruments differ, and
 	// there are rows to compare.
 	Forcible bool

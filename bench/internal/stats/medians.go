@@ -11,9 +11,9 @@ import (
 const MinSamplesMedians = 20
 
 // How many batches a run is cut into. Batches are independent only if they are much
-// longer than samples resemble each other. Among answers that simulated runs of the same
-// got, correlations up to 0.9 and 1000 samples, 8 times as long left 5 % false alarms;
-// a quarter of that left 8 %.
+// longer than samples resemble each other. In simulated runs of the same, with a correlation
+// of 0.9 and 1000 samples, batches half as long as these let more false alarms through among
+// the answers than the level allows.
 const (
 	leastBatches = 6
 	mostBatches  = 30

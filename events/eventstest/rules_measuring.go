@@ -50,13 +50,13 @@ func emptyKernel[E any, S comparable](c *check[E, S]) {
 	s := c.stream()
 	c.must(c.empty.LaunchEmpty(s), "LaunchEmpty") // the first may load code
 	c.must(c.sync(s), "StreamSynchronize")
-	c.held(func(h *hold[E, S]) {
-		c.must(c.prompt(h, "LaunchEmpty", func() error { return c.empty.LaunchEmpty(h.stream) }), "LaunchEmpty")
-	})
 	start, end := c.event(), c.event()
-	c.record(start, s)
-	c.must(c.empty.LaunchEmpty(s), "LaunchEmpty")
-	c.record(end, s)
+	c.held(func(h *hold[E, S]) { // so that no pause of the host lies between the events
+		c.must(c.prompt(h, "LaunchEmpty", func() error { return c.empty.LaunchEmpty(h.stream) }), "LaunchEmpty")
+		c.record(start, h.stream)
+		c.must(c.empty.LaunchEmpty(h.stream), "LaunchEmpty")
+		c.record(end, h.stream)
+	})
 	c.await(end)
 	span, err := c.api.EventElapsed(start, end)
 	c.must(err, "EventElapsed")

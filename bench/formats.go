@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"example.com/devevents/bench/internal/show"
 	"example.com/devevents/bench/internal/stats"
+	"example.com/devevents/internal/wholefile"
 )
 
 // WriteMarkdown writes the report as tables of markdown.
@@ -277,32 +277,7 @@ func medianOf(values []float64) float64 {
 
 // WriteFile replaces the file at path by what write writes: as a whole, or not at
 // all. The folder must exist.
-func WriteFile(path string, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("writing %s: %w", path, err)
-			_ = f.Close()           // closed already where that failed
-			_ = os.Remove(f.Name()) // what is wrong is in err
-		}
-	}()
-	if err = write(f); err != nil {
-		return err
-	}
-	if err = f.Chmod(0o644); err != nil {
-		return err
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
+func WriteFile(path string, write func(io.Writer) error) error { return wholefile.Write(path, write) }
 
 // ReadFile reads a report that WriteJSON has written, with the numbers in it checked for
 // nothing but their kind.

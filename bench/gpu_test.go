@@ -14,6 +14,7 @@ import (
 
 	"example.com/devevents/events"
 	"example.com/devevents/events/opencl"
+	"example.com/devevents/internal/alone"
 	"example.com/devevents/internal/gputest"
 )
 
@@ -133,10 +134,10 @@ const rowsEnv = "DEVEVENTS_BENCH_ROWS"
 // a fill of 1 MiB's between 3.28 and 3.46, of ours and of C's alike. So 25 processes of each are
 // taken in turn, which is as many as tell 3 % of 2.8 us.
 func TestGPURowsAgreeWithANativeGatedReference(t *testing.T) {
-	if file := os.Getenv(rowsEnv); file != "" {
+	if alone.Inside(t) {
 		text, err := json.Marshal(ourRows(t))
 		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(file, text, 0o600))
+		require.NoError(t, os.WriteFile(os.Getenv(rowsEnv), text, 0o600))
 		return
 	}
 	others := otherTools(t)
@@ -145,10 +146,7 @@ func TestGPURowsAgreeWithANativeGatedReference(t *testing.T) {
 	for i := range 25 {
 		nativeSamples(t, native)
 		file := filepath.Join(t.TempDir(), strconv.Itoa(i))
-		child := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
-		child.Env = append(os.Environ(), rowsEnv+"="+file)
-		out, err := child.CombinedOutput()
-		require.NoError(t, err, "%s", out)
+		alone.Run(t, rowsEnv+"="+file)
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		var rows []*Result

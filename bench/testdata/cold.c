@@ -8,37 +8,9 @@
  *   cc -O2 -o cold cold.c -ldl -lm
  *   ./cold /path/libcudart.so.13 /path/libcuda.so.1 100
  */
-#include <dlfcn.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-typedef void *handle;
+#include "native.h"
 
 enum { COPIED = 16 << 20, L2_SIZE = 38 };
-
-static void *runtime, *driver;
-
-static void *symbol(void *lib, const char *name)
-{
-	void *p = dlsym(lib, name);
-	if (p == NULL) {
-		fprintf(stderr, "%s\n", dlerror());
-		exit(1);
-	}
-	return p;
-}
-
-static void need(int code, const char *what)
-{
-	if (code == 0)
-		return;
-	fprintf(stderr, "%s: %d\n", what, code);
-	exit(1);
-}
-
-#define RUNTIME(name, ...) ((int (*)(__VA_ARGS__))symbol(runtime, #name))
-#define DRIVER(name, ...) ((int (*)(__VA_ARGS__))symbol(driver, #name))
 
 static const struct {
 	const char *name;

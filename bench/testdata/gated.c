@@ -6,12 +6,7 @@
  *   cc -O2 -o gated gated.c -ldl
  *   ./gated /path/libcudart.so.13 /path/libcuda.so.1 30
  */
-#include <dlfcn.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-typedef void *handle;
+#include "native.h"
 
 static const char program[] =
 	".version 6.0\n.target sm_50\n.address_size 64\n"
@@ -23,29 +18,6 @@ static const char program[] =
 	"	setp.lt.u64 %more, %a5, %a1;\n	@%more bra loop;\n"
 	"	st.volatile.global.v2.u64 [%a2], {%a3, %a4};\n	ret;\n}\n"
 	".visible .entry empty()\n{\n	ret;\n}\n";
-
-static void *runtime, *driver;
-
-static void *symbol(void *lib, const char *name)
-{
-	void *p = dlsym(lib, name);
-	if (p == NULL) {
-		fprintf(stderr, "%s\n", dlerror());
-		exit(1);
-	}
-	return p;
-}
-
-static void need(int code, const char *what)
-{
-	if (code == 0)
-		return;
-	fprintf(stderr, "%s: %d\n", what, code);
-	exit(1);
-}
-
-#define RUNTIME(name, ...) ((int (*)(__VA_ARGS__))symbol(runtime, #name))
-#define DRIVER(name, ...) ((int (*)(__VA_ARGS__))symbol(driver, #name))
 
 static int (*fill)(void *, int, size_t, handle);
 static int (*launch)(handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, handle, void **, void **);

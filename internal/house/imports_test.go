@@ -26,9 +26,9 @@ var rooms = map[string][]string{
 	"events/opencl":             {"events", "events/internal"},
 	"fence":                     {"events", "internal/alarm", "internal/slab"},
 	"profiler":                  {"events", "internal/labels"},
-	"profiler/gpupprof":         {"internal/labels", "profiler"},
+	"profiler/gpupprof":         {"internal/labels", "internal/wholefile", "profiler"},
 	"profiler/timeline":         {"events", "profiler"},
-	"bench":                     {"events"},
+	"bench":                     {"events", "internal/wholefile"},
 	"bench/compare":             {"bench"},
 	"contrib/otel":              {"events", "internal/labels", "profiler"},
 	"contrib/prometheus":        {"events", "internal/labels", "profiler"},
@@ -42,6 +42,7 @@ var rooms = map[string][]string{
 	"internal/testcount":        {},
 	"internal/alarm":            {},
 	"internal/slab":             {},
+	"internal/wholefile":        {},
 	"internal/schematest":       {},
 }
 

@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"reflect"
 	"runtime"
 	"runtime/pprof"
@@ -17,6 +15,7 @@ import (
 	"time"
 
 	"example.com/devevents/internal/labels"
+	"example.com/devevents/internal/wholefile"
 	"example.com/devevents/profiler"
 )
 
@@ -205,23 +204,12 @@ func (p *Profile) WriteTo(w io.Writer) (int64, error) {
 
 // WriteFile writes the profile to a file, which is replaced as a whole or not at all.
 func (p *Profile) WriteFile(path string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	err := wholefile.Write(path, func(w io.Writer) error {
+		_, err := p.WriteTo(w)
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("gpupprof: writing %s: %w", path, err)
-	}
-	defer os.Remove(f.Name())
-	_, err = p.WriteTo(f)
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Chmod(f.Name(), 0o644)
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("gpupprof: writing %s: %w", path, err)
+		return fmt.Errorf("gpupprof: %w", err)
 	}
 	return nil
 }

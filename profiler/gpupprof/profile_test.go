@@ -21,6 +21,7 @@ import (
 
 	"example.com/devevents/events"
 	"example.com/devevents/events/mock"
+	"example.com/devevents/internal/gputest"
 	"example.com/devevents/profiler"
 	"example.com/devevents/profiler/gpupprof"
 )
@@ -88,6 +89,9 @@ func tool(t *testing.T, args ...string) *exec.Cmd {
 		return exec.Command("go", append([]string{"tool", "pprof"}, args...)...)
 	}
 	if _, err := exec.LookPath("pprof"); err != nil {
+		if gputest.Required() {
+			t.Fatal("a GPU is required, and what reads its profile is missing: pprof must be on the path, as scripts/gpu-run puts it")
+		}
 		t.Skip("needs go tool pprof, or pprof on the path")
 	}
 	return exec.Command("pprof", args...)

@@ -41,7 +41,7 @@ func (b *cached) alloc(bytes int64) events.Buffer {
 // read reads the whole buffer in each operation.
 func (b *cached) read(it Iters) error {
 	for range it.N {
-		if err := b.dev.Read(b.stream, b.data, b.data.Bytes); err != nil {
+		if err := b.dev.LaunchRead(b.data, b.data.Bytes, b.stream); err != nil {
 			return err
 		}
 	}
@@ -152,7 +152,7 @@ func (b *cached) rotated(n int, bytes int64, opts ...Option) *Result {
 	}
 	return b.bench(func(it Iters) error {
 		for i := range it.N {
-			if err := b.dev.Read(b.stream, buffers[(it.First+i)%int64(n)], bytes); err != nil {
+			if err := b.dev.LaunchRead(buffers[(it.First+i)%int64(n)], bytes, b.stream); err != nil {
 				return err
 			}
 		}

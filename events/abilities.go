@@ -210,9 +210,11 @@ type Scratch[S comparable] interface {
 	ScratchAlloc(bytes int64) (Buffer, error)
 	// ScratchFree gives it back. It may wait for the device.
 	ScratchFree(buffer Buffer) error
-	// ScratchMemset queues a fill of the first bytes of buffer.
+	// ScratchMemset queues a fill of the first bytes of buffer: from 1 to those it has,
+	// else ErrInvalid.
 	ScratchMemset(buffer Buffer, value byte, bytes int64, stream S) error
-	// ScratchCopy queues a copy of bytes between two device buffers.
+	// ScratchCopy queues a copy of bytes between two device buffers: from 1 to those of the
+	// smaller one, else ErrInvalid.
 	ScratchCopy(dst, src Buffer, bytes int64, stream S) error
 	// ScratchSpin queues work that keeps one thread of the device busy for at
 	// least d by a timer that the device itself can read (0 < d <= 10 s). The result says, once

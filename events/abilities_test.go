@@ -1,6 +1,7 @@
 package events_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -162,6 +163,14 @@ func answers[E any, S comparable](t *testing.T, api events.EventApi[E, S]) map[m
 			return absentIf(driver == "")
 		}),
 		mock.FeatureEmptyKernel: ask(api, func(k events.EmptyKernel[S]) error { return k.LaunchEmpty(s) }),
+		mock.FeatureReadKernel: ask(api, func(k events.ReadKernel[S]) error {
+			b, noMemory := api.(events.Scratch[S]).ScratchAlloc(64)
+			err := k.LaunchRead(b, 64, s)
+			if noMemory != nil && errors.Is(err, events.ErrInvalid) {
+				return nil // Scratch is what is switched off
+			}
+			return err
+		}),
 		mock.FeatureGraphs: ask(api, func(g events.Graphs[E, S]) error {
 			err := g.CaptureBegin(s, events.CaptureRelaxed)
 			err2 := g.EventRecordExternal(e, s)

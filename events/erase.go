@@ -144,6 +144,8 @@ func (x *erased[E, S]) Offers(ability any) bool {
 		return x.version != nil
 	case *EmptyKernel[AnyStream]:
 		return x.empty != nil
+	case *ReadKernel[AnyStream]:
+		return x.reader != nil
 	case *ProfilerControl:
 		return x.profiler != nil
 	case *Telemetry:

@@ -6,6 +6,7 @@ type measuring[S comparable] struct {
 	syncer  DeviceSynchronizer
 	version Versioned
 	empty   EmptyKernel[S]
+	reader  ReadKernel[S]
 }
 
 func measuringOf[S comparable](api any) (m measuring[S]) {
@@ -13,6 +14,7 @@ func measuringOf[S comparable](api any) (m measuring[S]) {
 	m.syncer, _ = Ability[DeviceSynchronizer](api)
 	m.version, _ = Ability[Versioned](api)
 	m.empty, _ = Ability[EmptyKernel[S]](api)
+	m.reader, _ = Ability[ReadKernel[S]](api)
 	return m
 }
 
@@ -53,4 +55,15 @@ func (x *erased[E, S]) LaunchEmpty(stream AnyStream) error {
 		return x.unsupported("an empty kernel")
 	}
 	return x.empty.LaunchEmpty(s)
+}
+
+func (x *erased[E, S]) LaunchRead(buffer Buffer, bytes int64, stream AnyStream) error {
+	s, err := x.stream(stream)
+	if err != nil {
+		return err
+	}
+	if x.reader == nil {
+		return x.unsupported("a kernel that reads")
+	}
+	return x.reader.LaunchRead(buffer, bytes, s)
 }

@@ -1,8 +1,8 @@
-/* A native reference for cold and hot caches: a copy of 16 MiB to 16 MiB, which reads and
- * writes 32 MiB, between two events on a stream that is held by a memory word until both are
- * queued, calling the vendor's libraries directly. Before a cold copy persisting lines are
- * reset, memory of so many times the last-level cache is filled, and the fill is waited for.
- * It prints a line for each sample: which, ns, and whether the start had been reached
+/* A native reference for cold and hot caches: a kernel that reads 32 MiB, and a copy of
+ * 16 MiB to 16 MiB, each between two events on a stream that is held by a memory word until
+ * both are queued, calling the vendor's libraries directly. Before cold work persisting lines
+ * are reset, memory of so many times the last-level cache is filled, and the fill is waited
+ * for. It prints a line for each sample: which, ns, and whether the start had been reached
  * before the stream was let go (it must be 0).
  *
  *   cc -O2 -o cold cold.c -ldl -lm
@@ -10,7 +10,46 @@
  */
 #include "native.h"
 
-enum { COPIED = 16 << 20, L2_SIZE = 38 };
+enum { HALF = 16 << 20, L2_SIZE = 38, THREADS = 256, EACH = 64 };
+
+/* Each thread reads four times 16 bytes. What it read is stored if a flag is set, which never
+ * is: else the compiler would leave the loads out. */
+static const char program[] =
+	".version 6.0\n.target sm_50\n.address_size 64\n"
+	".visible .entry read(.param .u64 from, .param .u32 keep)\n{\n"
+	"	.reg .u64 %a<5>;\n	.reg .u32 %b<7>;\n	.reg .u32 %v<17>;\n	.reg .pred %p;\n"
+	"	ld.param.u64 %a1, [from];\n	ld.param.u32 %b1, [keep];\n	cvta.to.global.u64 %a1, %a1;\n"
+	"	mov.u32 %b2, %ctaid.x;\n	mov.u32 %b3, %ntid.x;\n	mov.u32 %b4, %tid.x;\n	mov.u32 %b5, %nctaid.x;\n"
+	"	mad.lo.u32 %b4, %b2, %b3, %b4;\n	mul.lo.u32 %b5, %b5, %b3;\n"
+	"	mul.wide.u32 %a2, %b4, 16;\n	mul.wide.u32 %a3, %b5, 16;\n	add.u64 %a2, %a2, %a1;\n"
+	"	ld.global.v4.u32 {%v1, %v2, %v3, %v4}, [%a2];\n	add.u64 %a2, %a2, %a3;\n"
+	"	ld.global.v4.u32 {%v5, %v6, %v7, %v8}, [%a2];\n	add.u64 %a2, %a2, %a3;\n"
+	"	ld.global.v4.u32 {%v9, %v10, %v11, %v12}, [%a2];\n	add.u64 %a2, %a2, %a3;\n"
+	"	ld.global.v4.u32 {%v13, %v14, %v15, %v16}, [%a2];\n"
+	"	setp.eq.u32 %p, %b1, 0;\n	@%p bra over;\n"
+	"	st.global.v4.u32 [%a1], {%v1, %v2, %v3, %v4};\n	st.global.v4.u32 [%a1], {%v5, %v6, %v7, %v8};\n"
+	"	st.global.v4.u32 [%a1], {%v9, %v10, %v11, %v12};\n	st.global.v4.u32 [%a1], {%v13, %v14, %v15, %v16};\n"
+	"over:\n	ret;\n}\n";
+
+static int (*copy)(unsigned long long, unsigned long long, size_t, handle);
+static int (*launch)(handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, handle, void **, void **);
+static handle stream, kernel;
+static unsigned long long from, to;
+
+static void read_all(void)
+{
+	unsigned keep = 0;
+	void *args[] = {&from, &keep};
+
+	need(launch(kernel, 2 * HALF / (THREADS * EACH), 1, 1, THREADS, 1, 1, 0, stream, args, NULL), "cuLaunchKernel");
+}
+
+static void copy_half(void) { need(copy(to, from, HALF, stream), "cuMemcpyDtoDAsync"); }
+
+static const struct {
+	const char *name;
+	void (*enqueue)(void);
+} works[] = {{"read", read_all}, {"copy", copy_half}};
 
 static const struct {
 	const char *name;
@@ -20,9 +59,9 @@ static const struct {
 int main(int argc, char **argv)
 {
 	volatile unsigned *word;
-	unsigned long long address, from, to, memory;
+	unsigned long long address, memory;
 	unsigned turn = 0;
-	handle stream, start, end;
+	handle start, end, module;
 	int cache;
 	void *p;
 
@@ -40,7 +79,8 @@ int main(int argc, char **argv)
 	int (*elapsed)(float *, handle, handle) = RUNTIME(cudaEventElapsedTime, float *, handle, handle);
 	int (*hold)(handle, unsigned long long, unsigned, unsigned) = DRIVER(cuStreamWaitValue32_v2, handle, unsigned long long, unsigned, unsigned);
 	int (*fill)(unsigned long long, unsigned char, size_t, handle) = DRIVER(cuMemsetD8Async, unsigned long long, unsigned char, size_t, handle);
-	int (*copy)(unsigned long long, unsigned long long, size_t, handle) = DRIVER(cuMemcpyDtoDAsync_v2, unsigned long long, unsigned long long, size_t, handle);
+	copy = DRIVER(cuMemcpyDtoDAsync_v2, unsigned long long, unsigned long long, size_t, handle);
+	launch = DRIVER(cuLaunchKernel, handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, handle, void **, void **);
 	int (*alloc)(unsigned long long *, size_t) = DRIVER(cuMemAlloc_v2, unsigned long long *, size_t);
 	int (*reset)(void) = DRIVER(cuCtxResetPersistingL2Cache, void);
 
@@ -53,12 +93,17 @@ int main(int argc, char **argv)
 	*word = 0;
 	need(RUNTIME(cudaHostGetDevicePointer, void **, void *, unsigned)(&p, (void *)word, 0), "cudaHostGetDevicePointer");
 	address = (unsigned long long)p;
-	need(alloc(&from, COPIED), "cuMemAlloc");
-	need(alloc(&to, COPIED), "cuMemAlloc");
+	need(alloc(&from, 2 * HALF), "cuMemAlloc");
+	need(alloc(&to, HALF), "cuMemAlloc");
 	need(alloc(&memory, 4 * (size_t)cache), "cuMemAlloc");
 
-	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-		size_t bytes = (size_t)(kinds[i].fill * cache);
+	need(DRIVER(cuModuleLoadData, handle *, const void *)(&module, program), "cuModuleLoadData");
+	need(DRIVER(cuModuleGetFunction, handle *, handle, const char *)(&kernel, module, "read"), "cuModuleGetFunction");
+
+	enum { KINDS = sizeof kinds / sizeof kinds[0], WORKS = sizeof works / sizeof works[0] };
+	for (size_t i = 0; i < KINDS * WORKS; i++) {
+		const char *kind = kinds[i % KINDS].name, *work = works[i / KINDS].name;
+		size_t bytes = (size_t)(kinds[i % KINDS].fill * cache);
 
 		for (int n = -50; n < atoi(argv[3]); n++) {
 			float ms;
@@ -72,14 +117,14 @@ int main(int argc, char **argv)
 			}
 			need(hold(stream, address, ++turn, 0), "cuStreamWaitValue32");
 			need(record(start, stream), "cudaEventRecord");
-			need(copy(to, from, COPIED, stream), "cuMemcpyDtoDAsync");
+			works[i / KINDS].enqueue();
 			need(record(end, stream), "cudaEventRecord");
 			reached = query(start) == 0;
 			__atomic_store_n(word, turn, __ATOMIC_RELEASE);
 			need(wait(end), "cudaEventSynchronize");
 			need(elapsed(&ms, start, end), "cudaEventElapsedTime");
 			if (n >= 0)
-				printf("%s %ld %d\n", kinds[i].name, lround(ms * 1e6), reached);
+				printf("%s_%s %ld %d\n", work, kind, lround(ms * 1e6), reached);
 		}
 	}
 	return 0;

@@ -14,7 +14,7 @@ func (Vendor) VendorName() string { return "cuda" }
 // Device is one CUDA device. It is a small value, safe for concurrent use, and
 // implements events.EventApi[Event, Stream] and the abilities Querier,
 // RoundQuerier, CaptureAsker, UntimedCreator, Identifier, StreamWrapper,
-// StatsReader, Gate, Scratch, Graphs, Cache, DeviceSynchronizer, Versioned, EmptyKernel
+// StatsReader, Gate, Scratch, Graphs, Cache, DeviceSynchronizer, Versioned, EmptyKernel, ReadKernel
 // and ProfilerControl, as far as the library has them, and Telemetry where the driver's
 // management library (NVML) can be used: ask with events.Ability. Asking for Telemetry loads
 // that library, which the environment variable DEVEVENTS_NVML may name. Close gives back what Gate and Scratch keep. TimerAsk has the

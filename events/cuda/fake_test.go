@@ -215,6 +215,7 @@ func (r *rig) calls(t testing.TB) []call {
 		{"ScratchCopy", func() error { return dev.ScratchCopy(to, from, 64, s) }},
 		{"ScratchSpin", func() error { _, err := dev.ScratchSpin(time.Microsecond, s); return err }},
 		{"LaunchEmpty", func() error { return dev.LaunchEmpty(s) }},
+		{"LaunchRead", func() error { return dev.LaunchRead(to, 64, s) }},
 		{"CacheResetPersisting", func() error { return dev.CacheResetPersisting() }},
 		{"DeviceSynchronize", func() error { return dev.DeviceSynchronize() }},
 		{"TimerAsk", func() error {

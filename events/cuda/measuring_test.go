@@ -37,19 +37,24 @@ func TestCacheIsThatOfTheDevice(t *testing.T) {
 	})
 }
 
-func TestEmptyKernelIsLoadedBeforeAGateCloses(t *testing.T) {
+func TestKernelsAreLoadedBeforeAGateCloses(t *testing.T) {
 	onFakes(t, 1, func(t *testing.T, r *rig) {
 		s := r.stream(t)
+		b, err := r.dev.ScratchAlloc(4096)
+		require.NoError(t, err)
 		gate, err := r.dev.GateClose(s, time.Minute)
 		require.NoError(t, err)
 		loads := r.ctl.Get("calls_cuModuleGetFunction")
 		require.NoError(t, r.dev.LaunchEmpty(s))
+		require.NoError(t, r.dev.LaunchRead(b, 4096, s))
 		require.Equal(t, loads, r.ctl.Get("calls_cuModuleGetFunction"))
 		require.NoError(t, gate.Open())
 		require.NoError(t, r.dev.StreamSynchronize(s))
 		require.NoError(t, r.dev.Close())
 		require.NoError(t, r.dev.LaunchEmpty(s), "loaded again")
+		require.NoError(t, r.dev.LaunchRead(b, 4096, s))
 		require.NoError(t, r.dev.StreamSynchronize(s))
+		require.NoError(t, r.dev.ScratchFree(b))
 		require.NoError(t, r.dev.Close())
 	})
 }
@@ -75,7 +80,7 @@ func TestMissingFunctionsTakeTheirAbilities(t *testing.T) {
 		"cuDeviceGetAttribute":        "cache",
 		"cuCtxResetPersistingL2Cache": "",
 		"cuCtxSynchronize":            "synchronizer",
-		"cuLaunchKernel":              "empty",
+		"cuLaunchKernel":              "kernels",
 	} {
 		path := fakert.Build(t, fakert.Omit(missing))
 		rt, err := cuda.Open(cuda.WithLibrary(path), cuda.WithDriver(path))
@@ -87,7 +92,9 @@ func TestMissingFunctionsTakeTheirAbilities(t *testing.T) {
 		_, empty := events.Ability[events.EmptyKernel[cuda.Stream]](dev)
 		require.Equal(t, lost != "cache", cache, missing)
 		require.Equal(t, lost != "synchronizer", synchronizer, missing)
-		require.Equal(t, lost != "empty", empty, missing)
+		_, reader := events.Ability[events.ReadKernel[cuda.Stream]](dev)
+		require.Equal(t, lost != "kernels", empty, missing)
+		require.Equal(t, lost != "kernels", reader, missing)
 		if cache {
 			require.NoError(t, dev.CacheResetPersisting(), "a library without it is older than the lines")
 		}

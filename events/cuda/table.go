@@ -46,6 +46,7 @@ func runtimeTable() *cfamily.Table {
 		SpinKernel:  "devevents_spin",
 		AskKernel:   "devevents_ask",
 		EmptyKernel: "devevents_empty",
+		ReadKernel:  "devevents_read",
 
 		CacheAttribute: 38, // CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
 		Telemetry:      telemetry,
@@ -192,7 +193,8 @@ func kind(code int32) error {
 // without a barrier, which would keep the kernel on the device for about another
 // microsecond. The oldest version and
 // target that hold the timer, so that every driver of CUDA 11 and later
-// compiles it.
+// compiles it. The kernel that reads would store what it read if there were more bytes
+// than any device has: a compiler that could rule that out would leave the loads out.
 const spinProgram = `.version 6.0
 .target sm_50
 .address_size 64
@@ -214,6 +216,61 @@ again:
 }
 .visible .entry devevents_empty()
 {
+	ret;
+}
+.visible .entry devevents_read(.param .u64 from, .param .u64 bytes)
+{
+	.reg .u64 %r<7>;
+	.reg .u32 %t<4>;
+	.reg .u32 %v<17>;
+	.reg .pred %p<5>;
+	ld.param.u64 %r1, [from];
+	ld.param.u64 %r2, [bytes];
+	cvta.to.global.u64 %r1, %r1;
+	and.b64 %r3, %r2, -16;
+	mov.u32 %t1, %ctaid.x;
+	mov.u32 %t2, %ntid.x;
+	mov.u32 %t3, %tid.x;
+	mul.wide.u32 %r4, %t1, %t2;
+	cvt.u64.u32 %r5, %t3;
+	add.u64 %r4, %r4, %r5;
+	shl.b64 %r4, %r4, 4;
+	mov.u32 %t1, %nctaid.x;
+	mul.wide.u32 %r5, %t1, %t2;
+	shl.b64 %r5, %r5, 4;
+	setp.lt.u64 %p1, %r4, %r3;
+	add.u64 %r6, %r1, %r4;
+	@%p1 ld.global.v4.u32 {%v1, %v2, %v3, %v4}, [%r6];
+	add.u64 %r4, %r4, %r5;
+	setp.lt.u64 %p2, %r4, %r3;
+	add.u64 %r6, %r1, %r4;
+	@%p2 ld.global.v4.u32 {%v5, %v6, %v7, %v8}, [%r6];
+	add.u64 %r4, %r4, %r5;
+	setp.lt.u64 %p3, %r4, %r3;
+	add.u64 %r6, %r1, %r4;
+	@%p3 ld.global.v4.u32 {%v9, %v10, %v11, %v12}, [%r6];
+	add.u64 %r4, %r4, %r5;
+	setp.lt.u64 %p4, %r4, %r3;
+	add.u64 %r6, %r1, %r4;
+	@%p4 ld.global.v4.u32 {%v13, %v14, %v15, %v16}, [%r6];
+	xor.b32 %v1, %v1, %v2;
+	xor.b32 %v3, %v3, %v4;
+	xor.b32 %v5, %v5, %v6;
+	xor.b32 %v7, %v7, %v8;
+	xor.b32 %v9, %v9, %v10;
+	xor.b32 %v11, %v11, %v12;
+	xor.b32 %v13, %v13, %v14;
+	xor.b32 %v15, %v15, %v16;
+	xor.b32 %v1, %v1, %v3;
+	xor.b32 %v5, %v5, %v7;
+	xor.b32 %v9, %v9, %v11;
+	xor.b32 %v13, %v13, %v15;
+	xor.b32 %v1, %v1, %v5;
+	xor.b32 %v9, %v9, %v13;
+	xor.b32 %v1, %v1, %v9;
+	shr.u64 %r6, %r2, 60;
+	setp.ne.u64 %p1, %r6, 0;
+	@%p1 st.global.u32 [%r1], %v1;
 	ret;
 }
 .visible .entry devevents_ask(.param .u64 flag, .param .u64 out)

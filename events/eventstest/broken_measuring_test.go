@@ -1,11 +1,13 @@
 package eventstest
 
 import (
+	"errors"
 	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"example.com/devevents/events"
 	"example.com/devevents/events/mock"
 )
 
@@ -28,6 +30,16 @@ func measuringBreakers() []breaker {
 		}},
 		{name: "empty kernel is work", rule: "empty-kernel", flaw: func(d *mock.Device, _ testing.TB) flaws {
 			return flaws{empty: func(s mock.Stream) error { return d.Work(s, 500*time.Millisecond) }}
+		}},
+		{name: "reads beyond the buffer", rule: "read-kernel", flaw: func(d *mock.Device, _ testing.TB) flaws {
+			return flaws{read: func(b events.Buffer, bytes int64, s mock.Stream) error {
+				return d.LaunchRead(b, min(max(bytes, 1), b.Bytes), s)
+			}}
+		}},
+		{name: "read is waited for", rule: "read-kernel", real: true, flaw: func(d *mock.Device, _ testing.TB) flaws {
+			return flaws{read: func(b events.Buffer, bytes int64, s mock.Stream) error {
+				return errors.Join(d.LaunchRead(b, bytes, s), d.StreamSynchronize(s))
+			}}
 		}},
 	}
 }

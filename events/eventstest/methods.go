@@ -61,6 +61,9 @@ func (c *check[E, S]) streamCalls(s S) []call {
 		list = append(list,
 			call{"ScratchMemset", func() error { return c.scratch.ScratchMemset(b, 1, 64, s) }},
 			call{"ScratchCopy", func() error { return c.scratch.ScratchCopy(b, b, 64, s) }})
+		if c.reader != nil {
+			list = append(list, call{"LaunchRead", func() error { return c.reader.LaunchRead(b, 64, s) }})
+		}
 	}
 	if c.empty != nil {
 		list = append(list, call{"LaunchEmpty", func() error { return c.empty.LaunchEmpty(s) }})

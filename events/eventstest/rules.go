@@ -94,6 +94,7 @@ func rules[E any, S comparable]() []rule[E, S] {
 		{Rule{"synchronize-device", "DeviceSynchronize must not return before everything queued on any stream of the device is done"}, synchronizeDevice[E, S]},
 		{Rule{"versions-stable", "Versions must always be the same"}, versionsStable[E, S]},
 		{Rule{"empty-kernel", "LaunchEmpty must return at once, and what it queues must take no longer than Overhead"}, emptyKernel[E, S]},
+		{Rule{"read-kernel", "LaunchRead must return at once, end, and refuse with ErrInvalid what a buffer does not have"}, readKernel[E, S]},
 
 		{Rule{"capture-seen", "StreamCapturing must be true for a stream that is being captured, and for no other"}, captureSeen[E, S]},
 		{Rule{"capture-survives", "A graph capture must survive every call on events and streams that have no part in it"}, captureSurvives[E, S]},

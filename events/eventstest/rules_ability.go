@@ -1,6 +1,7 @@
 package eventstest
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -115,12 +116,28 @@ func (c *check[E, S]) abilities(e E, s S) []*abilityOf {
 	syncer.calls = []call{{"DeviceSynchronize", func() error { return c.block(syncs.DeviceSynchronize) }}}
 	launches, empty := has[events.EmptyKernel[S]](api, "EmptyKernel")
 	empty.calls = []call{{"LaunchEmpty", func() error { return launches.LaunchEmpty(s) }}}
+	scans, reader := has[events.ReadKernel[S]](api, "ReadKernel")
+	reader.calls = []call{{"LaunchRead", func() error {
+		if c.scratch == nil { // there is nothing to read, and what is not offered has to say so
+			err := scans.LaunchRead(events.Buffer{}, 64, s)
+			if errors.Is(err, events.ErrInvalid) {
+				return nil
+			}
+			return err
+		}
+		b, err := c.scratch.ScratchAlloc(4096)
+		if err != nil {
+			return err
+		}
+		c.later(func() { _ = c.scratch.ScratchFree(b) })
+		return scans.LaunchRead(b, 64, s)
+	}}}
 	tells, versions := has[events.Versioned](api, "Versioned")
 	versions.quiet = func() { tells.Versions() }
 
 	return []*abilityOf{
 		querier, rounds, asker, untimed, gate, scratch, graphs, identity, wrapper, stats, stale, host, stamper, timer,
-		cache, syncer, empty, versions, telemetry, profiler,
+		cache, syncer, empty, reader, versions, telemetry, profiler,
 	}
 }
 
@@ -359,10 +376,14 @@ func scratchMemory[E any, S comparable](c *check[E, S]) {
 	c.must(c.scratch.ScratchMemset(a, 7, size, s), "ScratchMemset")
 	c.must(c.scratch.ScratchCopy(b, a, size, s), "ScratchCopy")
 	c.must(c.sync(s), "StreamSynchronize")
-	c.want(c.scratch.ScratchMemset(a, 7, size+1, s), "ScratchMemset beyond the buffer", events.ErrInvalid)
-	c.want(c.scratch.ScratchCopy(b, a, size+1, s), "ScratchCopy beyond the buffer", events.ErrInvalid)
-	_, err = c.scratch.ScratchAlloc(-1)
-	c.want(err, "ScratchAlloc of -1 bytes", events.ErrInvalid)
+	for _, bytes := range []int64{-1, 0, size + 1} {
+		c.want(c.scratch.ScratchMemset(a, 7, bytes, s), fmt.Sprintf("ScratchMemset of %d bytes of %d", bytes, size), events.ErrInvalid)
+		c.want(c.scratch.ScratchCopy(b, a, bytes, s), fmt.Sprintf("ScratchCopy of %d bytes of %d", bytes, size), events.ErrInvalid)
+	}
+	for _, bytes := range []int64{-1, 0} {
+		_, err = c.scratch.ScratchAlloc(bytes)
+		c.want(err, fmt.Sprintf("ScratchAlloc of %d bytes", bytes), events.ErrInvalid)
+	}
 	c.must(c.scratch.ScratchFree(a), "ScratchFree")
 	c.must(c.scratch.ScratchFree(b), "ScratchFree")
 }

@@ -1,5 +1,11 @@
 package eventstest
 
+import (
+	"fmt"
+
+	"example.com/devevents/events"
+)
+
 func cacheSize[E any, S comparable](c *check[E, S]) {
 	c.need(c.cache != nil, "Cache")
 	ask := func() int64 {
@@ -62,5 +68,25 @@ func emptyKernel[E any, S comparable](c *check[E, S]) {
 	c.must(err, "EventElapsed")
 	if span > c.overhead {
 		c.failf("Round one launch two events read %v.", span)
+	}
+}
+
+func readKernel[E any, S comparable](c *check[E, S]) {
+	c.need(c.reader != nil && c.scratch != nil, "ReadKernel and Scratch")
+	const size = 1 << 20
+	b, err := c.scratch.ScratchAlloc(size)
+	c.must(err, "ScratchAlloc")
+	c.later(func() { _ = c.scratch.ScratchFree(b) })
+	s := c.stream()
+	c.must(c.reader.LaunchRead(b, size, s), "LaunchRead") // the first may load code
+	c.must(c.sync(s), "StreamSynchronize")
+	end := c.event()
+	c.held(func(h *hold[E, S]) {
+		c.must(c.prompt(h, "LaunchRead", func() error { return c.reader.LaunchRead(b, size-1, h.stream) }), "LaunchRead of no whole")
+		c.record(end, h.stream)
+	})
+	c.await(end)
+	for _, bytes := range []int64{-1, 0, size + 1} {
+		c.want(c.reader.LaunchRead(b, bytes, s), fmt.Sprintf("LaunchRead of %d bytes of %d", bytes, size), events.ErrInvalid)
 	}
 }

@@ -94,6 +94,7 @@ func features() map[string]mock.Feature {
 		"Cache":          mock.FeatureCache,
 		"Versioned":      mock.FeatureVersioned,
 		"EmptyKernel":    mock.FeatureEmptyKernel,
+		"ReadKernel":     mock.FeatureReadKernel,
 
 		"DeviceSynchronizer": mock.FeatureDeviceSynchronizer,
 

@@ -66,6 +66,7 @@ type target[E any, S comparable] struct {
 	syncer   events.DeviceSynchronizer
 	versions events.Versioned
 	empty    events.EmptyKernel[S]
+	reader   events.ReadKernel[S]
 
 	telemetry events.Telemetry
 }
@@ -90,6 +91,7 @@ func newTarget[E any, S comparable](api events.EventApi[E, S]) *target[E, S] {
 	x.syncer, _ = events.Ability[events.DeviceSynchronizer](api)
 	x.versions, _ = events.Ability[events.Versioned](api)
 	x.empty, _ = events.Ability[events.EmptyKernel[S]](api)
+	x.reader, _ = events.Ability[events.ReadKernel[S]](api)
 	x.telemetry, _ = events.Ability[events.Telemetry](api)
 	return x
 }

@@ -45,6 +45,7 @@ type flaws struct {
 	syncAll       func() error
 	versions      func() (string, string)
 	empty         func(s mock.Stream) error
+	read          func(b events.Buffer, bytes int64, s mock.Stream) error
 	telemetry     func() (events.TelemetryReading, error)
 }
 
@@ -177,6 +178,10 @@ func (b *broken) Versions() (driver, runtime string) {
 
 func (b *broken) LaunchEmpty(s mock.Stream) error {
 	return or(b.empty, b.Device.LaunchEmpty, b.empty != nil)(s)
+}
+
+func (b *broken) LaunchRead(buffer events.Buffer, bytes int64, s mock.Stream) error {
+	return or(b.read, b.Device.LaunchRead, b.read != nil)(buffer, bytes, s)
 }
 
 // The pieces that broken handles of abilities are made of.

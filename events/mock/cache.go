@@ -154,12 +154,11 @@ func (d *Device) SetAside(b events.Buffer, bytes int64) {
 	d.cache.evict()
 }
 
-// Read queues a kernel that reads the first bytes of a buffer, faster where they are in
-// the cache.
-func (d *Device) Read(s Stream, b events.Buffer, bytes int64) error {
-	c := d.begin(OpRead)
+// LaunchRead implements events.ReadKernel. It is faster where the bytes are in the cache.
+func (d *Device) LaunchRead(b events.Buffer, bytes int64, s Stream) error {
+	c := d.begin(OpLaunchRead)
 	c.stream = s.ID()
-	return d.end(&c, d.move(&c, s, bytes, access{b.Address, bytes, false}))
+	return d.end(&c, d.move(&c, FeatureReadKernel, s, bytes, access{b.Address, bytes, false}))
 }
 
 // Versions implements events.Versioned.

@@ -33,7 +33,7 @@ func TestCacheMakesWhatWasUsedLastFaster(t *testing.T) {
 	}
 	data, flush := alloc(32*mib), alloc(120*mib)
 	read := func(bytes int64) time.Duration {
-		return timed(t, dev, s, func() error { return dev.Read(s, data, bytes) })
+		return timed(t, dev, s, func() error { return dev.LaunchRead(data, bytes, s) })
 	}
 	fill := func(bytes int64) time.Duration {
 		return timed(t, dev, s, func() error { return dev.ScratchMemset(flush, 0, bytes, s) })
@@ -60,7 +60,7 @@ func TestCacheMakesWhatWasUsedLastFaster(t *testing.T) {
 	copied := timed(t, dev, s, func() error { return dev.ScratchCopy(flush, data, 16*mib, s) })
 	require.InDelta(t, 16*mib/4.58e3*(1.0/4+1), copied.Nanoseconds(), 3, "the source was there")
 	require.NoError(t, dev.ScratchFree(data))
-	require.ErrorIs(t, dev.Read(s, data, 1), events.ErrInvalid)
+	require.ErrorIs(t, dev.LaunchRead(data, 1, s), events.ErrInvalid)
 }
 
 func TestWholeDeviceIsWaitedFor(t *testing.T) {

@@ -46,7 +46,7 @@ const (
 	OpCacheResetPersisting
 	OpDeviceSynchronize
 	OpLaunchEmpty
-	OpRead
+	OpLaunchRead
 	OpTelemetryRead
 	OpProfilerStart
 	OpProfilerStop
@@ -59,7 +59,7 @@ var opNames = [opCount]string{
 	"EventQuery", "RoundBegin", "RoundQuery", "RoundEnd", "EventWait", "EventElapsed", "EventStamp", "DeviceAndHostTimer", "StreamWaitEvent",
 	"StreamSynchronize", "StreamCreateNonBlocking", "StreamDestroy", "StreamCapturing", "GateClose", "GateOpen",
 	"ScratchAlloc", "ScratchFree", "ScratchMemset", "ScratchCopy", "ScratchSpin", "SpinMeasured", "Work",
-	"CaptureBegin", "CaptureEnd", "GraphLaunch", "CacheBytes", "CacheResetPersisting", "DeviceSynchronize", "LaunchEmpty", "Read", "TelemetryRead", "ProfilerStart", "ProfilerStop", "HostRead",
+	"CaptureBegin", "CaptureEnd", "GraphLaunch", "CacheBytes", "CacheResetPersisting", "DeviceSynchronize", "LaunchEmpty", "LaunchRead", "TelemetryRead", "ProfilerStart", "ProfilerStop", "HostRead",
 }
 
 // String is the name of the method.

@@ -312,6 +312,10 @@ func TestSwitchedOffAbilities(t *testing.T) {
 			_, ok := events.Ability[events.EmptyKernel[mock.Stream]](d)
 			return ok, d.LaunchEmpty(mock.Stream{})
 		},
+		mock.FeatureReadKernel: func(d *mock.Device) (bool, error) {
+			_, ok := events.Ability[events.ReadKernel[mock.Stream]](d)
+			return ok, d.LaunchRead(events.Buffer{}, 1, mock.Stream{})
+		},
 		mock.FeatureTimerReader: func(d *mock.Device) (bool, error) {
 			_, ok := events.Ability[events.TimerReader](d)
 			_, _, err := d.DeviceAndHostTimer()
@@ -348,7 +352,7 @@ func TestSwitchedOffAbilities(t *testing.T) {
 			return ok, absentIf(d.EventStats() == events.Stats{})
 		},
 	}
-	require.Len(t, all, 18)
+	require.Len(t, all, 19)
 	for f, try := range all {
 		ok, err := try(mock.NewDevice())
 		require.True(t, ok, "feature %d", f)

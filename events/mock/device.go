@@ -55,6 +55,7 @@ var (
 	_ events.DeviceSynchronizer      = (*Device)(nil)
 	_ events.Versioned               = (*Device)(nil)
 	_ events.EmptyKernel[Stream]     = (*Device)(nil)
+	_ events.ReadKernel[Stream]      = (*Device)(nil)
 	_ events.Telemetry               = (*Device)(nil)
 	_ events.ProfilerControl         = (*Device)(nil)
 )
@@ -80,6 +81,7 @@ const (
 	FeatureDeviceSynchronizer
 	FeatureVersioned
 	FeatureEmptyKernel
+	FeatureReadKernel
 	FeatureTelemetry
 	FeatureProfilerControl
 )
@@ -145,6 +147,8 @@ func (d *Device) Offers(ability any) bool {
 		f = FeatureVersioned
 	case *events.EmptyKernel[Stream]:
 		f = FeatureEmptyKernel
+	case *events.ReadKernel[Stream]:
+		f = FeatureReadKernel
 	case *events.Telemetry:
 		f = FeatureTelemetry
 	case *events.ProfilerControl:

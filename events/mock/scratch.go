@@ -69,7 +69,7 @@ func (d *Device) holds(op Op, b events.Buffer, bytes int64) error {
 	switch {
 	case !ok:
 		return fmt.Errorf("mock: %v: device %d has no buffer at %#x: %w", op, d.ordinal, b.Address, events.ErrInvalid)
-	case bytes < 0 || bytes > size:
+	case bytes <= 0 || bytes > size:
 		return fmt.Errorf("mock: %v: %d bytes of a buffer of %d: %w", op, bytes, size, events.ErrInvalid)
 	}
 	return nil
@@ -79,18 +79,18 @@ func (d *Device) holds(op Op, b events.Buffer, bytes int64) error {
 func (d *Device) ScratchMemset(b events.Buffer, _ byte, bytes int64, s Stream) error {
 	c := d.begin(OpScratchMemset)
 	c.stream = s.ID()
-	return d.end(&c, d.move(&c, s, bytes, access{b.Address, bytes, true}))
+	return d.end(&c, d.move(&c, FeatureScratch, s, bytes, access{b.Address, bytes, true}))
 }
 
 // ScratchCopy implements events.Scratch.
 func (d *Device) ScratchCopy(dst, src events.Buffer, bytes int64, s Stream) error {
 	c := d.begin(OpScratchCopy)
 	c.stream = s.ID()
-	return d.end(&c, d.move(&c, s, bytes, access{src.Address, bytes, false}, access{dst.Address, bytes, true}))
+	return d.end(&c, d.move(&c, FeatureScratch, s, bytes, access{src.Address, bytes, false}, access{dst.Address, bytes, true}))
 }
 
-func (d *Device) move(c *call, s Stream, bytes int64, moves ...access) error {
-	if err := d.need(FeatureScratch, c.op); err != nil {
+func (d *Device) move(c *call, f Feature, s Stream, bytes int64, moves ...access) error {
+	if err := d.need(f, c.op); err != nil {
 		return err
 	}
 	for _, m := range moves {

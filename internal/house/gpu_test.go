@@ -15,7 +15,11 @@ func TestScriptsCarryTestsToAMachineWithoutGo(t *testing.T) {
 	build, there := t.TempDir(), t.TempDir()
 	t.Setenv("BUILD", build)
 	t.Setenv("LIMIT", "120")
-	code, printed := script(t, top, "gpu-build", "./events/mock", "./internal/house")
+	packages, parts := []string{"./events/mock", "./internal/house"}, []string{"tests"}
+	if !testing.Short() {
+		packages, parts = append(packages, "./cmd/evprobe"), append(parts, "probe")
+	}
+	code, printed := script(t, top, "gpu-build", packages...)
 	require.Equal(t, 0, code, printed)
 	copyFile(t, filepath.Join(top, "scripts", "gpu-run"), filepath.Join(there, "scripts", "gpu-run"))
 
@@ -23,10 +27,6 @@ func TestScriptsCarryTestsToAMachineWithoutGo(t *testing.T) {
 	t.Setenv("OUT", out)
 	t.Setenv("BACKEND", "mock")
 	t.Setenv("PATH", "/usr/bin:/bin")
-	parts := []string{"tests"}
-	if !testing.Short() {
-		parts = append(parts, "probe")
-	}
 	code, printed = script(t, there, "gpu-run", parts...)
 	require.Equal(t, 0, code, printed)
 	table := read(t, out, "table.txt")

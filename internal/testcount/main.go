@@ -16,7 +16,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("testcount", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	into := flags.String("into", "", "append one line for each test to this `file`")
-	closing := flags.String("close", "", "print the closing line for the results in this `file`")
+	closing := flags.String("close", "", "name what failed, and print the closing line, for the results in this `file`")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -41,9 +41,13 @@ func work(into, closing string, stdin io.Reader, stdout io.Writer) (failed int, 
 		if err != nil {
 			return 0, err
 		}
-		counts, err := tally(string(text))
+		results, err := parse(string(text))
 		if err != nil {
 			return 0, err
+		}
+		counts := count(results)
+		for _, r := range failing(results) {
+			fmt.Fprintf(stdout, "FAIL %s %s\n", r.pkg, r.test)
 		}
 		fmt.Fprintln(stdout, counts)
 		return counts.failed, nil
@@ -58,10 +62,7 @@ func work(into, closing string, stdin io.Reader, stdout io.Writer) (failed int, 
 			return 0, err
 		}
 	}
-	counts, err := tally(text)
-	if err != nil {
-		return 0, err
-	}
+	counts := count(results)
 	fmt.Fprintf(stdout, "in all %s\n", counts)
 	return counts.failed, nil
 }

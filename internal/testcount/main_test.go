@@ -111,7 +111,7 @@ func TestClosingLineCountsEachTestOnceAndTheWorstOfItsRuns(t *testing.T) {
 	var out, errs bytes.Buffer
 	code := run([]string{"-close", kept}, strings.NewReader(""), &out, &errs)
 	require.Equal(t, 1, code)
-	require.Equal(t, "3 passed, 1 failed, 1 skipped\n", out.String())
+	require.Equal(t, "FAIL p TestC\n3 passed, 1 failed, 1 skipped\n", out.String(), "whoever sees only the end learns what failed")
 	require.Empty(t, errs.String())
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -21,22 +22,33 @@ func lines(results []result) string {
 	return b.String()
 }
 
-// tally counts kept results. Of several runs of one test a failure outweighs a
-// pass, and a pass a skip.
-func tally(text string) (counts, error) {
+// parse reads kept results.
+func parse(text string) ([]result, error) {
 	var results []result
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
 		if len(fields) != 3 || weight[fields[0]] == 0 {
-			return counts{}, fmt.Errorf("not a result: %q", line)
+			return nil, fmt.Errorf("not a result: %q", line)
 		}
 		results = append(results, result{fields[0], fields[1], fields[2]})
 	}
-	return count(results), nil
+	return results, nil
 }
 
 var weight = map[string]int{"skip": 1, "pass": 2, "fail": 3}
 
+// failing are those that failed, each test once.
+func failing(results []result) (failed []result) {
+	for _, r := range results {
+		if r.verdict == "fail" && !slices.Contains(failed, r) {
+			failed = append(failed, r)
+		}
+	}
+	return failed
+}
+
+// count counts results. Of several runs of one test a failure outweighs a pass, and a
+// pass a skip.
 func count(results []result) counts {
 	worst := map[[2]string]string{}
 	for _, r := range results {

@@ -28,7 +28,10 @@ import (
 // their ends, as the profiler delivers them. Viewers take slices of one thread for nested, and
 // drop them or show nonsense where they overlap in part (google/perfetto#4280).
 func TestTraceHasNoPartialOverlaps(t *testing.T) {
-	const n = 100_000
+	n := 100_000
+	if testing.Short() {
+		n /= 5
+	}
 	random := rand.New(rand.NewPCG(7, 11))
 	origin := time.Now()
 	devices := []*profiler.Device{{Backend: "mock"}, {Backend: "mock", Identity: events.Identity{Ordinal: 1, Name: "two"}}}

@@ -59,8 +59,8 @@ func (d Device[V]) TimerAsk(stream Stream[V]) (*TimerQuestion, error) {
 	}
 	base := uint64(d.scratch.device) + uint64(askOffset+24*slot)
 	err = d.queued(OpLaunch, stream, func(f *frame) int32 {
-		f.launch.ns, f.launch.out = base+16, base
-		return callLaunch(d.lib.fn[OpLaunch], d.scratch.asker, stream.handle, &f.launch)
+		f.launch.first, f.launch.second = base+16, base
+		return callLaunch(d.lib.fn[OpLaunch], d.scratch.kernel.asker, stream.handle, oneThread, &f.launch)
 	})
 	if err != nil {
 		d.scratch.mu.Lock()
@@ -79,12 +79,12 @@ func (d Device[V]) prepareAsk() (*TimerQuestion, int, error) {
 	if err := d.prepare(); err != nil {
 		return nil, 0, err
 	}
-	if s.asker == 0 {
+	if s.kernel.asker == 0 {
 		kernel, err := d.kernelNamed(d.lib.table.AskKernel)
 		if err != nil {
 			return nil, 0, err
 		}
-		s.asker = kernel
+		s.kernel.asker = kernel
 	}
 	for slot, last := range s.asks {
 		if last != nil {

@@ -17,6 +17,8 @@ func (l *lib) synchronizable() bool { return l.canSwitch() && l.has1(OpContextSy
 
 func (l *lib) launchable() bool { return l.spinnable() && l.table.EmptyKernel != "" }
 
+func (l *lib) readable() bool { return l.spinnable() && l.table.ReadKernel != "" }
+
 // CacheBytes implements events.Cache.
 func (d *dev) CacheBytes() (int64, error) {
 	if err := d.needs((*lib).cached, OpAttribute); err != nil {
@@ -86,12 +88,7 @@ func (d Device[V]) LaunchEmpty(stream Stream[V]) error {
 	if err := d.needs((*lib).launchable, OpLaunch); err != nil {
 		return err
 	}
-	if err := stream.check(d.dev); err != nil {
-		return err
-	}
-	d.scratch.mu.Lock()
-	err := d.prepare()
-	d.scratch.mu.Unlock()
+	err := d.kernelsLoaded(stream)
 	if err == nil {
 		err = d.launchEmpty(stream)
 	}
@@ -101,8 +98,50 @@ func (d Device[V]) LaunchEmpty(stream Stream[V]) error {
 	return nil
 }
 
+// kernelsLoaded has the program on the device before something is launched on stream.
+func (d Device[V]) kernelsLoaded(stream Stream[V]) error {
+	if err := stream.check(d.dev); err != nil {
+		return err
+	}
+	d.scratch.mu.Lock()
+	defer d.scratch.mu.Unlock()
+	return d.prepare()
+}
+
 func (d Device[V]) launchEmpty(stream Stream[V]) error {
 	return d.queued(OpLaunch, stream, func(f *frame) int32 {
-		return callLaunch(d.lib.fn[OpLaunch], d.scratch.empty, stream.handle, &f.launch)
+		return callLaunch(d.lib.fn[OpLaunch], d.scratch.kernel.empty, stream.handle, oneThread, &f.launch)
+	})
+}
+
+// readers are how many threads of a block read, each so many bytes at most.
+const (
+	readers    = 256
+	readerTake = 64
+)
+
+// LaunchRead implements events.ReadKernel.
+func (d Device[V]) LaunchRead(buffer events.Buffer, bytes int64, stream Stream[V]) error {
+	if err := d.needs((*lib).readable, OpLaunch); err != nil {
+		return err
+	}
+	if err := checkRange("buffer", buffer, bytes); err != nil {
+		return err
+	}
+	err := d.kernelsLoaded(stream)
+	if err == nil {
+		err = d.launchRead(buffer, bytes, stream)
+	}
+	if err != nil {
+		return fmt.Errorf("queueing a kernel that reads %d bytes: %w", bytes, err)
+	}
+	return nil
+}
+
+func (d Device[V]) launchRead(buffer events.Buffer, bytes int64, stream Stream[V]) error {
+	return d.queued(OpLaunch, stream, func(f *frame) int32 {
+		f.launch.first, f.launch.second = uint64(buffer.Address), uint64(bytes)
+		size := grid{uintptr(1 + (bytes-1)/(readers*readerTake)), readers}
+		return callLaunch(d.lib.fn[OpLaunch], d.scratch.kernel.reader, stream.handle, size, &f.launch)
 	})
 }

@@ -56,9 +56,14 @@ func call4(fn, a, b, c, d uintptr) int32 {
 	return status(r)
 }
 
-// callLaunch is cuLaunchKernel: one block of one thread, no shared memory.
-func callLaunch(fn, kernel, stream uintptr, params *launchParams) int32 {
-	args := [11]uintptr{kernel, 1, 1, 1, 1, 1, 1, 0, stream, params.pointers(), 0}
+// grid is how many threads run a kernel.
+type grid struct{ blocks, threads uintptr }
+
+var oneThread = grid{1, 1}
+
+// callLaunch is cuLaunchKernel, without shared memory.
+func callLaunch(fn, kernel, stream uintptr, size grid, params *launchParams) int32 {
+	args := [11]uintptr{kernel, size.blocks, 1, 1, size.threads, 1, 1, 0, stream, params.pointers(), 0}
 	r := invoke(fn, unsafe.Slice((*uintptr)(noescape(unsafe.Pointer(&args))), len(args)))
 	return status(r)
 }
@@ -99,16 +104,16 @@ func stackShard() uint32 {
 	return uint32((uint64(uintptr(noescape(unsafe.Pointer(&here)))) >> 11) * 0x9e3779b97f4a7c15 >> 32)
 }
 
-// launchParams is the argument list of the spin kernel. It is part of a frame: C
-// follows the pointers in it, which nothing adjusts when a stack moves.
+// launchParams is the argument list of a kernel, of which each has two arguments at most. It
+// is part of a frame: C follows the pointers in it, which nothing adjusts when a stack moves.
 type launchParams struct {
-	ptr     [2]uintptr
-	ns, out uint64
+	ptr           [2]uintptr
+	first, second uint64
 }
 
 func (p *launchParams) pointers() uintptr {
-	p.ptr[0] = uintptr(unsafe.Pointer(&p.ns))
-	p.ptr[1] = uintptr(unsafe.Pointer(&p.out))
+	p.ptr[0] = uintptr(unsafe.Pointer(&p.first))
+	p.ptr[1] = uintptr(unsafe.Pointer(&p.second))
 	return uintptr(unsafe.Pointer(&p.ptr))
 }
 

@@ -223,6 +223,8 @@ func (d Device[V]) Offers(ability any) bool {
 		return l.synchronizable()
 	case *events.EmptyKernel[Stream[V]]:
 		return l.launchable()
+	case *events.ReadKernel[Stream[V]]:
+		return l.readable()
 	case *events.ProfilerControl:
 		return l.profilable()
 	case *events.Telemetry:

@@ -18,15 +18,18 @@ import (
 type scratch struct {
 	mu     sync.Mutex
 	module uintptr
-	kernel uintptr
+	kernel kernels
 	host   uintptr // our address of the block
 	device uintptr // the device's address of it
 	spins  [spinSlots]*spin
 	next   int
 	gates  [gateSlots]*gateSlot
-	asker  uintptr // the kernel that answers
-	empty  uintptr // the kernel that does nothing
 	asks   [askSlots]*TimerQuestion
+}
+
+// kernels are those of the program, 0 where not loaded.
+type kernels struct {
+	spin, asker, empty, reader uintptr
 }
 
 // The layout of the block: two 64-bit words for each spin, then one 32-bit word
@@ -185,7 +188,7 @@ func (d Device[V]) prepare() error {
 			return fmt.Errorf("pinned memory for scratch work: %w", err)
 		}
 	}
-	if s.kernel != 0 || !d.lib.spinnable() {
+	if s.kernel.spin != 0 || !d.lib.spinnable() {
 		return nil
 	}
 	if err := d.loadKernel(); err != nil {
@@ -246,8 +249,13 @@ func (d Device[V]) loadKernel() error {
 	if err != nil {
 		return err
 	}
-	if d.lib.launchable() && s.empty == 0 {
-		if s.empty, err = d.kernelNamed(d.lib.table.EmptyKernel); err != nil {
+	if d.lib.launchable() && s.kernel.empty == 0 {
+		if s.kernel.empty, err = d.kernelNamed(d.lib.table.EmptyKernel); err != nil {
+			return err
+		}
+	}
+	if d.lib.readable() && s.kernel.reader == 0 {
+		if s.kernel.reader, err = d.kernelNamed(d.lib.table.ReadKernel); err != nil {
 			return err
 		}
 	}
@@ -257,18 +265,21 @@ func (d Device[V]) loadKernel() error {
 	}
 	first, err := s.claim()
 	if err == nil {
-		s.kernel = kernel
+		s.kernel.spin = kernel
 		if err = d.launchSpin(first, 1, warm); err != nil {
 			first.discard()
 		} else {
-			if s.empty != 0 {
+			if s.kernel.empty != 0 {
 				err = d.launchEmpty(warm)
+			}
+			if s.kernel.reader != 0 {
+				err = errors.Join(err, d.launchRead(events.Buffer{}, 0, warm))
 			}
 			err = errors.Join(err, d.StreamSynchronize(warm))
 		}
 	}
 	if err != nil {
-		s.kernel = 0
+		s.kernel.spin = 0
 	}
 	return errors.Join(err, d.StreamDestroy(warm))
 }
@@ -318,8 +329,8 @@ func (d Device[V]) ScratchSpin(length time.Duration, stream Stream[V]) (events.S
 
 func (d Device[V]) launchSpin(s *spin, length time.Duration, stream Stream[V]) error {
 	return d.queued(OpLaunch, stream, func(f *frame) int32 {
-		f.launch.ns, f.launch.out = uint64(length), uint64(d.scratch.device)+uint64(16*s.slot)
-		return callLaunch(d.lib.fn[OpLaunch], d.scratch.kernel, stream.handle, &f.launch)
+		f.launch.first, f.launch.second = uint64(length), uint64(d.scratch.device)+uint64(16*s.slot)
+		return callLaunch(d.lib.fn[OpLaunch], d.scratch.kernel.spin, stream.handle, oneThread, &f.launch)
 	})
 }
 
@@ -488,7 +499,7 @@ func (d *dev) Close() error {
 	}
 	if d.fault.Load() != nil {
 		d.stats.abandoned.Add(1)
-		s.host, s.device, s.module, s.kernel, s.asker, s.empty = 0, 0, 0, 0, 0, 0
+		s.host, s.device, s.module, s.kernel = 0, 0, 0, kernels{}
 		return nil
 	}
 	var first error
@@ -500,6 +511,6 @@ func (d *dev) Close() error {
 			first = err
 		}
 	}
-	s.host, s.device, s.module, s.kernel, s.asker, s.empty = 0, 0, 0, 0, 0, 0
+	s.host, s.device, s.module, s.kernel = 0, 0, 0, kernels{}
 	return first
 }

@@ -133,6 +133,9 @@ type Table struct {
 	// EmptyKernel of the same program does nothing with no parameters; empty where there is
 	// none.
 	EmptyKernel string
+	// ReadKernel of the same program (uint64 address, uint64 bytes) reads so many bytes, of
+	// which each of its threads takes 64 at most, and writes none; empty where there is none.
+	ReadKernel string
 	// CacheAttribute is the number under which OpAttribute gives the bytes of the
 	// last-level cache; 0 where there is none.
 	CacheAttribute int32

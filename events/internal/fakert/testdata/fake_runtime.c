@@ -1846,9 +1846,10 @@ static int module_unload(struct tls *t, void *module) {
 	return OK;
 }
 
-// launch knows two kernels: devevents_spin(u64 ns, u64 *out), and devevents_ask(u32 *flag,
-// u64 *out), which does not wait to be asked here. Any other, devevents_empty among them,
-// takes 2 us and has no parameters.
+// launch knows three kernels: devevents_spin(u64 ns, u64 *out), devevents_ask(u32 *flag,
+// u64 *out), which does not wait to be asked here, and devevents_read(u8 *from, u64 bytes), of
+// which each thread takes 64 bytes. Any other, devevents_empty among them, has no parameters.
+// All but the spin take 2 us.
 static int launch(struct tls *t, int k, void *function, const u32 *sizes, void *sh, void **params) {
 	struct obj *f = find(function, FUNCTION), *s;
 	if (!f)
@@ -1876,6 +1877,13 @@ static int launch(struct tls *t, int k, void *function, const u32 *sizes, void *
 			code = stick(ILLEGAL_ADDRESS);
 			it.kind = -1;
 		}
+	}
+	if (strcmp(f->text, "devevents_read") == 0) {
+		u64 bytes = 0, threads = (u64)sizes[0] * sizes[3];
+		if (!params || !params[0] || !params[1])
+			code = INVALID_VALUE;
+		else if ((bytes = *(u64 *)params[1]) > 64 * threads || (bytes > 0 && !reach_memory(*(u64 *)params[0], bytes)))
+			code = stick(ILLEGAL_ADDRESS);
 	}
 	if (code == OK && it.kind == WORK)
 		code = work(s, it);

@@ -250,12 +250,25 @@ func (d *DeviceEvents[E, S]) wait(event E) error {
 	return d.bounded(func() error { return d.api.EventWait(event) })
 }
 
-// whole waits for the whole device, within the case's wall budget.
-func (d *DeviceEvents[E, S]) whole() error {
-	if d.limit <= 0 {
-		return d.syncer.DeviceSynchronize()
+// whole waits for the whole device, within the case's wall budget, and says how long that
+// took: the call alone, not the goroutine's start and end.
+func (d *DeviceEvents[E, S]) whole() (took time.Duration, err error) {
+	var before, after int64 // the other goroutine's, if the limit comes first
+	call := func() error {
+		before = d.now()
+		err := d.syncer.DeviceSynchronize()
+		after = d.now()
+		return err
 	}
-	return d.bounded(d.syncer.DeviceSynchronize)
+	if d.limit <= 0 {
+		err = call()
+	} else {
+		err = d.bounded(call)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return time.Duration(after - before), nil
 }
 
 // bounded makes a call that waits for the device, within the case's wall budget.

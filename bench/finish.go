@@ -144,7 +144,7 @@ func (c *caseRun) describe() {
 	c.rates()
 	r.Leak = share(c.samples, func(s RawSample) string { return s.Leaked })
 	r.Escape = share(c.samples, func(s RawSample) string { return s.Escaped })
-	if r.OnDevice && r.Leak == nil {
+	if r.OnDevice && r.Leak == nil && c.graph == 0 { // a graph is on the device as a whole when it begins
 		c.notes.add("whether launching lies in the interval is not known: the backend cannot query")
 	}
 	c.warn()
@@ -186,7 +186,7 @@ func (c *caseRun) warn() {
 		c.notes.add(fmt.Sprintf("launch latency may lie in %d of %d samples: the device was ahead of the host", r.Leak.Count, r.Leak.Of))
 	}
 	// Work that escapes does so in every sample; a host that was held up looks like it once.
-	if r.Escape != nil && 2*r.Escape.Count > r.Escape.Of {
+	if r.Escape != nil && r.Escape.Of > 1 && 2*r.Escape.Count > r.Escape.Of {
 		c.notes.add(fmt.Sprintf("escaped: after %d of %d samples looked at the device was still busy; work seems to run on another stream than the measured one", r.Escape.Count, r.Escape.Of))
 	}
 	for _, rate := range r.Rates {

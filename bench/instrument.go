@@ -178,12 +178,17 @@ func (d *DeviceEvents[E, S]) look(span time.Duration) (Answer, error) {
 	if d.syncer == nil {
 		return Unknown, nil
 	}
-	before := d.now()
-	if err := d.whole(); err != nil {
-		return Unknown, fmt.Errorf("waiting for the device to see whether work has escaped: %w", err)
+	busy, err := d.busy()
+	return answer(err == nil && busy > max(5*d.cal.Sync, span/50)), err
+}
+
+// busy is how long the device goes on.
+func (d *DeviceEvents[E, S]) busy() (time.Duration, error) {
+	took, err := d.whole()
+	if err != nil {
+		err = fmt.Errorf("waiting for the device to see whether work has escaped: %w", err)
 	}
-	busy := time.Duration(d.now() - before)
-	return answer(busy > max(5*d.cal.Sync, span/50)), nil
+	return took, err
 }
 
 // calibrate measures what a window with nothing in it reads, the clock's quantum and
@@ -301,24 +306,29 @@ func (d *DeviceEvents[E, S]) spread(start, end E) ([]time.Duration, error) {
 func (d *DeviceEvents[E, S]) callCosts(cal *Calibration, done E) error {
 	const times = 20
 	costs := make([]time.Duration, times)
-	median := func(call func() error) (time.Duration, error) {
+	median := func(cost func() (time.Duration, error)) (_ time.Duration, err error) {
 		for i := range costs {
-			before := d.now()
-			if err := call(); err != nil {
+			if costs[i], err = cost(); err != nil {
 				return 0, err
 			}
-			costs[i] = time.Duration(d.now() - before)
 		}
 		slices.Sort(costs)
 		return costs[times/2], nil
 	}
+	timed := func(call func() error) func() (time.Duration, error) {
+		return func() (time.Duration, error) {
+			before := d.now()
+			err := call()
+			return time.Duration(d.now() - before), err
+		}
+	}
 	var err error
 	if d.querier != nil {
-		if cal.Query, err = median(func() error { _, err := d.querier.EventQuery(done); return err }); err != nil {
+		if cal.Query, err = median(timed(func() error { _, err := d.querier.EventQuery(done); return err })); err != nil {
 			return err
 		}
 	}
-	wait := func() error { return d.api.StreamSynchronize(d.streams[0]) }
+	wait := timed(func() error { return d.api.StreamSynchronize(d.streams[0]) })
 	if d.syncer != nil {
 		wait = d.whole
 	}

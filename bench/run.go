@@ -419,9 +419,10 @@ func (c *caseRun) loop(chunk int64) {
 	}
 }
 
-// lastLook looks for escaped work after the last sample.
+// lastLook looks for escaped work after the last sample. What escapes from a graph was seen
+// when it was captured.
 func (c *caseRun) lastLook() {
-	if c.st == nil || c.dead != nil || len(c.samples) == 0 {
+	if c.st == nil || c.dead != nil || len(c.samples) == 0 || c.graph > 0 {
 		return
 	}
 	last := &c.samples[len(c.samples)-1]

@@ -158,7 +158,7 @@ func detailRows(r *Result) [][]string {
 			show.Nanoseconds(float64(c.Enqueue)), show.Nanoseconds(float64(*c.Device)), show.Nanoseconds(float64(c.Complete)), show.Nanoseconds(float64(*c.Idle)))})
 	}
 	if r.Gate != "" && r.Latency != nil {
-		rows = append(rows, []string{"gate", r.Gate + "; cold: " + r.Cold + "; escaped work: " + escapeText(r.Escape)})
+		rows = append(rows, []string{"gate", r.Gate + "; cold: " + r.Cold + "; escaped work: " + escapeText(r)})
 	}
 	rows = append(rows, r.modeRows()...)
 	if c := r.CoolDown; c != nil {
@@ -193,11 +193,14 @@ func detailRows(r *Result) [][]string {
 	return rows
 }
 
-func escapeText(s *Share) string {
-	if s == nil {
-		return "not looked for, the backend cannot wait for a whole device"
+func escapeText(r *Result) string {
+	switch {
+	case r.Escape != nil:
+		return fmt.Sprintf("%d of %d", r.Escape.Count, r.Escape.Of)
+	case strings.HasPrefix(r.Mode, kindGraph):
+		return "none while it was captured"
 	}
-	return fmt.Sprintf("%d of %d", s.Count, s.Of)
+	return "not looked for, the backend cannot wait for a whole device"
 }
 
 // metricRow is name, value and unit of a metric.

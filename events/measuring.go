@@ -40,8 +40,8 @@ type EmptyKernel[S comparable] interface {
 // A device that has it has Scratch.
 type ReadKernel[S comparable] interface {
 	// LaunchRead queues a kernel on stream, over all of the device, that reads the first
-	// bytes of buffer once, in wholes of 16; a rest is left out. It returns at once and
-	// writes nothing. bytes from 1 to those of the buffer, else ErrInvalid. The buffer is
+	// bytes of buffer once, in wholes of 16; a rest is left out. It returns at once, and
+	// the buffer holds afterwards what it held. bytes from 1 to those of the buffer, else ErrInvalid. The buffer is
 	// freed after the kernel. The first call may load code, which can wait for the device.
 	LaunchRead(buffer Buffer, bytes int64, stream S) error
 }

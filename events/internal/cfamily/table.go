@@ -134,7 +134,7 @@ type Table struct {
 	// none.
 	EmptyKernel string
 	// ReadKernel of the same program (uint64 address, uint64 bytes) reads so many bytes, of
-	// which each of its threads takes 64 at most, and writes none; empty where there is none.
+	// which each of its threads takes 64 at most, and changes none; empty where there is none.
 	ReadKernel string
 	// CacheAttribute is the number under which OpAttribute gives the bytes of the
 	// last-level cache; 0 where there is none.

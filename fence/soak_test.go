@@ -22,11 +22,14 @@ import (
 // source closed under waiters, their device lost. Each fence must come to one end, which
 // all who ask are told, each wait must return, and nothing must be left.
 //
-// 10,000,000 operations; with -short as many as fit in a few seconds, and each ending once.
+// 10,000,000 operations; with -short as many as fit in a few seconds, or with the race detector in a minute, and each ending once.
 func TestSoakAccountsForEveryFence(t *testing.T) {
 	operations, limit := int64(10_000_000), 30*time.Minute
 	if testing.Short() {
 		limit = 3 * time.Second
+		if raceEnabled {
+			limit = time.Minute
+		}
 	}
 	began := time.Now()
 	var done int64

@@ -43,11 +43,11 @@ func (v Vendor[V]) RunBesideStorm(t *testing.T) {
 		now := &injected{}
 		asked = now
 		dev := device(tb, v.opened(tb, path), 0)
-		pause := 50 * time.Microsecond
-		if testing.Short() { // or with the race detector and few processors the storm takes all of them
-			pause *= 10
+		goroutines, pause := 16, 50*time.Microsecond
+		if testing.Short() { // with the race detector and few processors the storm would take all of them
+			goroutines, pause = 4, 10*pause
 		}
-		stop := eventstest.Storm(dev, 16, pause, now.explains)
+		stop := eventstest.Storm(dev, goroutines, pause, now.explains)
 		tb.Cleanup(func() {
 			if err := stop(); err != nil {
 				tb.Error(err)

@@ -24,7 +24,7 @@ func benchFlags(fs *flag.FlagSet, o *options) {
 
 func largestFlag(fs *flag.FlagSet, o *options) {
 	o.largest = defaultLargest
-	fs.Var(&o.largest, "max", "the largest `size` of fills and copies: 64MiB, 1GiB; copies need twice as much memory")
+	fs.Var(&o.largest, "max", "the largest `size` of fills, reads and copies: 64MiB, 1GiB; copies need twice as much memory")
 }
 
 // writers are the formats of evprobe bench.
@@ -46,13 +46,15 @@ func acceptBench(o *options, operands []string) error {
 // judgeBench prints the report, and says how many rows of it are numbers.
 func (r *recorder) judgeBench() {
 	d := r.doc
-	measured, failed := 0, 0
+	measured, failed, skipped := 0, 0, 0
 	for _, row := range d.Bench.Results {
 		switch row.Status {
 		case bench.OK:
 			measured++
 		case bench.Failed:
 			failed++
+		case bench.Skipped:
+			skipped++
 		}
 	}
 	if !r.json {
@@ -60,7 +62,7 @@ func (r *recorder) judgeBench() {
 			r.out.err = err
 		}
 	}
-	counts := fmt.Sprintf("%d of %d sizes measured, %d failed", measured, len(d.Bench.Results), failed)
+	counts := fmt.Sprintf("%d of %d sizes measured, %d failed, %d skipped", measured, len(d.Bench.Results), failed, skipped)
 	switch {
 	case r.failed != "":
 		d.End(document.Failed, exitFailed, counts+", and then the device could not be closed: "+r.failed)

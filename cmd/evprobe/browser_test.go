@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -32,8 +34,12 @@ func chromium(t *testing.T, args ...string) (stdout, stderr string) {
 		t.Skip("a browser takes seconds to start; not with -short")
 	}
 	home := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), path, append([]string{
+	// What it would ask the network for by itself it need not wait for.
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, append([]string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic",
 		"--user-data-dir=" + home, "--enable-logging=stderr",
 	}, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+home)

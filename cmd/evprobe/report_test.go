@@ -167,7 +167,7 @@ func TestLadderThatFailsIsNotSuccess(t *testing.T) {
 	t.Parallel()
 	got := evprobe(t.Context(), simulated(t, mock.Fault{Op: mock.OpScratchMemset, Code: mock.CodeUnknown}), nil, "bench", "-max", "4KiB")
 	require.Equal(t, exitFailed, got.code)
-	require.Contains(t, got.stdout, "0 of 6 sizes measured, 6 failed")
+	require.Contains(t, got.stdout, "0 of 7 sizes measured, 7 failed")
 	require.Contains(t, got.stdout, "mockErrorUnknown (999)")
 }
 

@@ -63,7 +63,7 @@ func verbs() []*verb {
 			accept: acceptChecks,
 		},
 		{
-			name: "bench", about: "measure memset, copy and spin over a ladder of sizes",
+			name: "bench", about: "measure memset, read, copy and spin over a ladder of sizes",
 			more:   "Each size is measured with package bench, between events of the device, on a stream that is held back until everything is queued.",
 			device: true, timeout: 5 * time.Minute,
 			examples: []string{

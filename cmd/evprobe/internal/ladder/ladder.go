@@ -1,5 +1,5 @@
-// Package ladder measures what a device does over a ladder of sizes: fills, copies and
-// work of a known length, between the device's events.
+// Package ladder measures what a device does over a ladder of sizes: fills, reads, copies
+// and work of a known length, between the device's events.
 package ladder
 
 import (
@@ -14,6 +14,7 @@ import (
 // The groups of the report.
 const (
 	Memset = "memset"
+	Read   = "read"
 	Copy   = "copy"
 	Spin   = "spin"
 )
@@ -53,7 +54,7 @@ func Run[E any, S comparable](api events.EventApi[E, S], s Settings) *bench.Repo
 	defer r.Release(timer)
 	scratch, ok := events.Ability[events.Scratch[S]](api)
 	if !ok {
-		for _, group := range []string{Memset, Copy, Spin} {
+		for _, group := range []string{Memset, Read, Copy, Spin} {
 			r.Fail(group, fmt.Errorf("%w: the %s backend can give the device no work (no Scratch)", events.ErrUnsupported, api.Backend()))
 		}
 		return r.Report()
@@ -68,6 +69,20 @@ func Run[E any, S comparable](api events.EventApi[E, S], s Settings) *bench.Repo
 		g.Context(func(c *bench.Case) (*rung[S], error) { return l.memory(c, 1) })
 		g.Bench("fill", func(x *rung[S], it bench.Iters) error {
 			return each(it, func() error { return scratch.ScratchMemset(x.buffers[0], 1, x.bytes, x.stream) })
+		})
+	})
+	bench.Group(r, Read, func(g *bench.GroupOf[*rung[S]]) {
+		reader, ok := events.Ability[events.ReadKernel[S]](api)
+		if !ok {
+			g.Context(func(*bench.Case) (*rung[S], error) {
+				return nil, bench.Skip(fmt.Sprintf("the %s backend has no kernel that reads (no ReadKernel)", api.Backend()))
+			})
+		} else {
+			g.Axis("bytes", sizes...)
+			g.Context(func(c *bench.Case) (*rung[S], error) { return l.memory(c, 1) })
+		}
+		g.Bench("kernel", func(x *rung[S], it bench.Iters) error {
+			return each(it, func() error { return reader.LaunchRead(x.buffers[0], x.bytes, x.stream) })
 		})
 	})
 	bench.Group(r, Copy, func(g *bench.GroupOf[*rung[S]]) {
@@ -124,7 +139,7 @@ func (l *rungs[S]) begin(c *bench.Case, size string) (*rung[S], error) {
 	return &rung[S]{api: l.api, stream: stream}, err
 }
 
-// memory is one or two buffers, of which the work reads all but the first.
+// memory is one or two buffers, all of which the work goes over.
 func (l *rungs[S]) memory(c *bench.Case, buffers int64) (*rung[S], error) {
 	n, err := c.Int("bytes")
 	if err != nil {

@@ -22,14 +22,14 @@ func TestEachRungIsMeasuredAndMemoryIsGivenBack(t *testing.T) {
 	dev := mock.NewDevice(mock.AutoAdvance())
 	var steps []string
 	r := Run(mockAPI(dev), Settings{Largest: 64 << 10, Step: func(what string) error { steps = append(steps, what); return nil }})
-	require.Len(t, r.Results, 3+3+len(spins))
+	require.Len(t, r.Results, 3+3+3+len(spins))
 	for i := range r.Results {
 		row := &r.Results[i]
 		require.Equal(t, bench.OK, row.Status, row.Name())
 		require.Equal(t, row.Group != Spin, Bandwidth(row) != "", row.Name())
 		require.NotEmpty(t, Rung(row))
 	}
-	require.Equal(t, []string{"memset of 4 KiB", "memset of 16 KiB", "memset of 64 KiB", "copy of 4 KiB"}, steps[:4])
+	require.Equal(t, []string{"memset of 4 KiB", "memset of 16 KiB", "memset of 64 KiB", "read of 4 KiB"}, steps[:4])
 	liveEvents, liveStreams := dev.Live()
 	require.Zero(t, liveEvents)
 	require.Zero(t, liveStreams)
@@ -41,7 +41,7 @@ func TestEachRungIsMeasuredAndMemoryIsGivenBack(t *testing.T) {
 // A copy reads and writes; counting one of the two halves the bandwidth.
 func TestCopyCountsWhatIsReadAndWritten(t *testing.T) {
 	r := Run(mockAPI(mock.NewDevice(mock.AutoAdvance())), Settings{Largest: Smallest})
-	for i, touched := range []float64{Smallest, 2 * Smallest} {
+	for i, touched := range []float64{Smallest, Smallest, 2 * Smallest} {
 		row := r.Results[i]
 		require.InEpsilon(t, touched/row.Latency.Median*1e9/(1<<30), row.Rates[len(row.Rates)-1].Value, 0.01, row.Name())
 	}
@@ -49,11 +49,18 @@ func TestCopyCountsWhatIsReadAndWritten(t *testing.T) {
 
 func TestDeviceThatCannotBeGivenWorkSaysSo(t *testing.T) {
 	r := Run(mockAPI(mock.NewDevice(mock.AutoAdvance(), mock.Without(mock.FeatureScratch))), Settings{Largest: Smallest})
-	require.Len(t, r.Results, 3)
+	require.Len(t, r.Results, 4)
 	var b strings.Builder
 	require.NoError(t, Write(r, &b))
-	require.Equal(t, 3, strings.Count(b.String(), "no Scratch"), b.String())
+	require.Equal(t, 4, strings.Count(b.String(), "no Scratch"), b.String())
 	require.True(t, r.Failed())
+}
+
+func TestBackendWithoutAKernelThatReadsSkipsTheReads(t *testing.T) {
+	r := Run(mockAPI(mock.NewDevice(mock.AutoAdvance(), mock.Without(mock.FeatureReadKernel))), Settings{Largest: Smallest})
+	require.False(t, r.Failed())
+	require.Equal(t, bench.Skipped, r.Results[1].Status)
+	require.Contains(t, why(&r.Results[1]), "the mock backend has no kernel that reads")
 }
 
 func TestStepEndsTheRun(t *testing.T) {

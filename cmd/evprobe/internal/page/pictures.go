@@ -71,10 +71,10 @@ func zip(x, y []float64) (points []point) {
 func bandwidth(d *document.Document) picture {
 	p := picture{
 		Title:   "Bandwidth against size",
-		Caption: "Bytes written (fill) or read and written (copy) in a second of device time, at the median.",
+		Caption: "Bytes written (fill), read (read) or both (copy) in a second of device time, at the median.",
 	}
 	var curves []curve
-	for _, group := range []struct{ name, label string }{{ladder.Memset, "fill"}, {ladder.Copy, "copy"}} {
+	for _, group := range []struct{ name, label string }{{ladder.Memset, "fill"}, {ladder.Read, "read"}, {ladder.Copy, "copy"}} {
 		c := curve{name: group.label}
 		if d.Bench != nil {
 			for i := range d.Bench.Results {

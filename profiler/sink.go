@@ -32,6 +32,20 @@ type SinkFunc func(batch []Span) error
 // Spans implements Sink.
 func (f SinkFunc) Spans(batch []Span) error { return f(batch) }
 
+// Source is what sinks are attached to, whatever the vendor: a *Profiler is one, and a nil
+// *Profiler has nothing to tell. It is safe for concurrent use.
+type Source interface {
+	// AddSink attaches a receiver of what finishes from now on.
+	AddSink(s Sink) (*Attachment, error)
+	// Flush waits for what was stopped before the call.
+	Flush(ctx context.Context) error
+	// Origin is when the clock of the source's spans began, and Now the present on it.
+	Origin() time.Time
+	Now() time.Time
+}
+
+var _ Source = (*Profiler[int])(nil)
+
 // Attachment is a sink at work, from AddSink. nil is a working no-op. It is safe for
 // concurrent use.
 type Attachment struct {

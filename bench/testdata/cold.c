@@ -32,74 +32,53 @@ static const char program[] =
 	"	xor.b32 %b6, %b6, %v14;\n	xor.b32 %b6, %b6, %v15;\n	xor.b32 %b6, %b6, %v16;\n"
 	"	setp.eq.u32 %p, %b6, %b1;\n	@%p st.global.u32 [%a4], %v1;\n	ret;\n}\n";
 
-static int (*copy)(unsigned long long, unsigned long long, size_t, handle);
-static int (*launch)(handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, handle, void **, void **);
-static handle stream, kernel;
-static unsigned long long from, to;
-
-static void read_all(void)
-{
-	unsigned sum = 0x9e3779b9;
-	void *args[] = {&from, &sum};
-
-	need(launch(kernel, 2 * HALF / (THREADS * EACH), 1, 1, THREADS, 1, 1, 0, stream, args, NULL), "cuLaunchKernel");
-}
-
-static void copy_half(void) { need(copy(to, from, HALF, stream), "cuMemcpyDtoDAsync"); }
-
-static const struct {
-	const char *name;
-	void (*enqueue)(void);
-} works[] = {{"read", read_all}, {"copy", copy_half}};
-
 static const struct {
 	const char *name;
 	double fill; /* in caches; 0 leaves the cache alone */
 } kinds[] = {{"hot", 0}, {"cold_half", 0.5}, {"cold", 2}, {"cold_4", 4}};
 
+static int (*copy)(address, address, size_t, handle);
+static handle reader;
+static address from, to;
+
+static void read_all(const void *nothing)
+{
+	unsigned sum = 0x9e3779b9;
+	void *args[] = {&from, &sum};
+
+	(void)nothing;
+	launch_on(2 * HALF / (THREADS * EACH), THREADS, reader, args);
+}
+
+static void copy_half(const void *nothing)
+{
+	(void)nothing;
+	need(copy(to, from, HALF, stream), "cuMemcpyDtoDAsync");
+}
+
+static const struct {
+	const char *name;
+	void (*enqueue)(const void *);
+} works[] = {{"read", read_all}, {"copy", copy_half}};
+
 int main(int argc, char **argv)
 {
-	volatile unsigned *word;
-	unsigned long long address, memory;
-	unsigned turn = 0;
-	handle start, end, module;
+	address memory;
 	int cache;
-	void *p;
 
 	if (argc != 4)
 		return 2;
-	runtime = dlopen(argv[1], RTLD_NOW);
-	driver = dlopen(argv[2], RTLD_NOW);
-	if (runtime == NULL || driver == NULL) {
-		fprintf(stderr, "%s\n", dlerror());
-		return 1;
-	}
-	int (*record)(handle, handle) = RUNTIME(cudaEventRecord, handle, handle);
-	int (*query)(handle) = RUNTIME(cudaEventQuery, handle);
-	int (*wait)(handle) = RUNTIME(cudaEventSynchronize, handle);
-	int (*elapsed)(float *, handle, handle) = RUNTIME(cudaEventElapsedTime, float *, handle, handle);
-	int (*hold)(handle, unsigned long long, unsigned, unsigned) = DRIVER(cuStreamWaitValue32_v2, handle, unsigned long long, unsigned, unsigned);
-	int (*fill)(unsigned long long, unsigned char, size_t, handle) = DRIVER(cuMemsetD8Async, unsigned long long, unsigned char, size_t, handle);
-	copy = DRIVER(cuMemcpyDtoDAsync_v2, unsigned long long, unsigned long long, size_t, handle);
-	launch = DRIVER(cuLaunchKernel, handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, handle, void **, void **);
-	int (*alloc)(unsigned long long *, size_t) = DRIVER(cuMemAlloc_v2, unsigned long long *, size_t);
+	open_device(argv, program);
+	reader = kernel_named("read");
+	copy = DRIVER(cuMemcpyDtoDAsync_v2, address, address, size_t, handle);
+	int (*fill)(address, unsigned char, size_t, handle) = DRIVER(cuMemsetD8Async, address, unsigned char, size_t, handle);
+	int (*alloc)(address *, size_t) = DRIVER(cuMemAlloc_v2, address *, size_t);
 	int (*reset)(void) = DRIVER(cuCtxResetPersistingL2Cache, void);
 
-	need(RUNTIME(cudaStreamCreateWithFlags, handle *, unsigned)(&stream, 1), "cudaStreamCreateWithFlags");
 	need(RUNTIME(cudaDeviceGetAttribute, int *, int, int)(&cache, L2_SIZE, 0), "cudaDeviceGetAttribute");
-	need(RUNTIME(cudaEventCreate, handle *)(&start), "cudaEventCreate");
-	need(RUNTIME(cudaEventCreate, handle *)(&end), "cudaEventCreate");
-	need(RUNTIME(cudaHostAlloc, void **, size_t, unsigned)(&p, 4096, 2), "cudaHostAlloc");
-	word = p;
-	*word = 0;
-	need(RUNTIME(cudaHostGetDevicePointer, void **, void *, unsigned)(&p, (void *)word, 0), "cudaHostGetDevicePointer");
-	address = (unsigned long long)p;
 	need(alloc(&from, 2 * HALF), "cuMemAlloc");
 	need(alloc(&to, HALF), "cuMemAlloc");
 	need(alloc(&memory, 4 * (size_t)cache), "cuMemAlloc");
-
-	need(DRIVER(cuModuleLoadData, handle *, const void *)(&module, program), "cuModuleLoadData");
-	need(DRIVER(cuModuleGetFunction, handle *, handle, const char *)(&kernel, module, "read"), "cuModuleGetFunction");
 
 	enum { KINDS = sizeof kinds / sizeof kinds[0], WORKS = sizeof works / sizeof works[0] };
 	for (size_t i = 0; i < KINDS * WORKS; i++) {
@@ -107,25 +86,18 @@ int main(int argc, char **argv)
 		size_t bytes = (size_t)(kinds[i % KINDS].fill * cache);
 
 		for (int n = -50; n < atoi(argv[3]); n++) {
-			float ms;
 			int reached;
+			long ns;
 
 			if (bytes > 0) {
 				need(reset(), "cuCtxResetPersistingL2Cache");
 				need(fill(memory, 0, bytes, stream), "cuMemsetD8Async");
 				need(record(end, stream), "cudaEventRecord");
-				need(wait(end), "cudaEventSynchronize");
+				need(await(end), "cudaEventSynchronize");
 			}
-			need(hold(stream, address, ++turn, 0), "cuStreamWaitValue32");
-			need(record(start, stream), "cudaEventRecord");
-			works[i / KINDS].enqueue();
-			need(record(end, stream), "cudaEventRecord");
-			reached = query(start) == 0;
-			__atomic_store_n(word, turn, __ATOMIC_RELEASE);
-			need(wait(end), "cudaEventSynchronize");
-			need(elapsed(&ms, start, end), "cudaEventElapsedTime");
+			ns = sample(works[i / KINDS].enqueue, NULL, &reached);
 			if (n >= 0)
-				printf("%s_%s %ld %d\n", work, kind, lround(ms * 1e6), reached);
+				printf("%s_%s %ld %d\n", work, kind, ns, reached);
 		}
 	}
 	return 0;

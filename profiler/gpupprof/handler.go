@@ -10,17 +10,6 @@ import (
 	"example.com/devevents/profiler/internal/serve"
 )
 
-// Source is what profiles are taken from: a *profiler.Profiler of any vendor. A nil one has
-// nothing to tell.
-type Source interface {
-	// AddSink attaches a receiver of what finishes from now on.
-	AddSink(s profiler.Sink) (*profiler.Attachment, error)
-	// Flush waits for what was stopped before the call.
-	Flush(ctx context.Context) error
-	// Now is the present on the clock of the source's spans.
-	Now() time.Time
-}
-
 // Handler serves profiles of the seconds that follow a request, of all sources together:
 // ?seconds=N, from 0.001 to 600, 30 if not given. What ended on the device in that time is in it. A
 // request that is cancelled ends at once, and a client has the server's WriteTimeout, or a minute,
@@ -28,7 +17,7 @@ type Source interface {
 // connection leaves too short a WriteTimeout; 503 while 4 profiles are in progress, or when a
 // profiler is closed. Mount it where only those who may read profiles come: names, stacks and
 // labels are in them.
-func Handler(sources ...Source) http.Handler {
+func Handler(sources ...profiler.Source) http.Handler {
 	return serve.Handler(func(ctx context.Context, w http.ResponseWriter, length time.Duration) error {
 		p, err := Collect(ctx, length, sources...)
 		if err != nil {
@@ -46,7 +35,7 @@ func Handler(sources ...Source) http.Handler {
 // early, with ctx's error. An error of a source (a closed profiler: events.ErrClosed) ends it as
 // well. Windows that came faster than they could be counted are missing, and a comment in the
 // profile (go tool pprof -comments) says how many.
-func Collect(ctx context.Context, length time.Duration, sources ...Source) (*Profile, error) {
+func Collect(ctx context.Context, length time.Duration, sources ...profiler.Source) (*Profile, error) {
 	p := New()
 	p.took = length
 	lost, err := serve.Collect(ctx, length, sources, func(in serve.Interval) profiler.Sink {

@@ -89,6 +89,7 @@ func (s *scripted) AddSink(sink profiler.Sink) (*profiler.Attachment, error) {
 }
 func (s *scripted) Flush(context.Context) error { return nil }
 func (s *scripted) Now() time.Time              { return s.now }
+func (s *scripted) Origin() time.Time           { return time.Time{} }
 
 // A profile of a second holds a second of each stream: windows are handed over up to half a second
 // late, so that those from before would otherwise be in it.

@@ -9,18 +9,6 @@ import (
 	"example.com/devevents/profiler/internal/serve"
 )
 
-// Source is what traces are taken from: a *profiler.Profiler of any vendor. A nil one has
-// nothing to tell.
-type Source interface {
-	// AddSink attaches a receiver of what finishes from now on.
-	AddSink(s profiler.Sink) (*profiler.Attachment, error)
-	// Flush waits for what was stopped before the call.
-	Flush(ctx context.Context) error
-	// Origin is when the source's clock began, and Now the present on it.
-	Origin() time.Time
-	Now() time.Time
-}
-
 // Handler serves a trace of the seconds that follow a request, of all sources together:
 // ?seconds=N, from 0.001 to 600, 30 if not given. What ended on the device in that time is in it. It
 // is streamed, two to three seconds behind, and is as long as the windows are many: some 600 bytes
@@ -29,7 +17,7 @@ type Source interface {
 // minute, longer than the seconds to read. It answers 400 to other seconds, and where a middleware
 // that hides the connection leaves too short a WriteTimeout; 503 while 4 traces are in
 // progress, or when a profiler is closed. Mount it where only those who may read names come.
-func Handler(sources ...Source) http.Handler {
+func Handler(sources ...profiler.Source) http.Handler {
 	return serve.Handler(func(ctx context.Context, w http.ResponseWriter, length time.Duration) error {
 		var origin time.Time
 		for _, s := range sources {

@@ -12,13 +12,6 @@ import (
 	"example.com/devevents/profiler"
 )
 
-// Source is what is watched: a *profiler.Profiler of any vendor.
-type Source interface {
-	AddSink(s profiler.Sink) (*profiler.Attachment, error)
-	Flush(ctx context.Context) error
-	Now() time.Time
-}
-
 const (
 	defaultSeconds = 30
 	maxSeconds     = 600
@@ -113,7 +106,7 @@ func (i Interval) Has(s *profiler.Span) bool {
 // then; ctx ends it early, with its error. An error of a source (a closed profiler:
 // events.ErrClosed) ends it as well. A call of a sink can still be in progress after it. It gives
 // how many spans a sink has lost, which are those of a time in which it was too slow.
-func Collect[T Source](ctx context.Context, length time.Duration, sources []T, watch func(Interval) profiler.Sink) (lost uint64, err error) {
+func Collect(ctx context.Context, length time.Duration, sources []profiler.Source, watch func(Interval) profiler.Sink) (lost uint64, err error) {
 	var attached []*profiler.Attachment
 	defer func() {
 		gone, cancel := context.WithCancel(context.Background())

@@ -120,12 +120,13 @@ func (s *stub) AddSink(sink profiler.Sink) (*profiler.Attachment, error) {
 }
 func (s *stub) Flush(context.Context) error { s.flushed = true; return nil }
 func (s *stub) Now() time.Time              { return s.now }
+func (s *stub) Origin() time.Time           { return time.Time{} }
 
 // Each source has a clock of its own: a simulated device may be in another year.
 func TestEachSourceIsWatchedOnItsOwnClock(t *testing.T) {
 	a, b := &stub{now: time.Unix(1_000_000, 0)}, &stub{now: time.Unix(2_000_000, 0)}
 	var intervals []serve.Interval
-	lost, err := serve.Collect(context.Background(), time.Millisecond, []*stub{a, b}, func(in serve.Interval) profiler.Sink {
+	lost, err := serve.Collect(context.Background(), time.Millisecond, []profiler.Source{a, b}, func(in serve.Interval) profiler.Sink {
 		intervals = append(intervals, in)
 		return profiler.SinkFunc(func([]profiler.Span) error { return nil })
 	})
@@ -149,9 +150,9 @@ func TestWatchingEndsWithItsContextOrAnError(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err := serve.Collect(ctx, time.Hour, []*stub{{}}, none)
+	_, err := serve.Collect(ctx, time.Hour, []profiler.Source{&stub{}}, none)
 	require.ErrorIs(t, err, context.Canceled)
 	refuses := errors.New("refuses")
-	_, err = serve.Collect(context.Background(), time.Hour, []*stub{{}, {refuses: refuses}}, none)
+	_, err = serve.Collect(context.Background(), time.Hour, []profiler.Source{&stub{}, &stub{refuses: refuses}}, none)
 	require.ErrorIs(t, err, refuses)
 }

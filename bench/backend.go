@@ -21,7 +21,8 @@ type Backend interface {
 	Label() string
 
 	// EmitsCPUDiagnostics reports whether Collect gives metrics in SectionCPU, which
-	// say nothing about work of a device. They are muted in DomainGPU.
+	// say nothing about work of a device. In the domain GPU they are muted, with a note,
+	// whatever this says: it is for whoever chooses a backend.
 	EmitsCPUDiagnostics() bool
 
 	// Clock describes the clock that durations are taken from. It may become better

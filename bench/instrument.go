@@ -55,7 +55,7 @@ type caseFacts struct {
 
 // Calibration is what measuring costs by itself.
 type Calibration struct {
-	Quantum  time.Duration `json:"quantum_ns"`   // the smallest difference seen between two readings
+	Quantum  time.Duration `json:"quantum_ns"`   // the longest step of which nearly all readings are whole multiples
 	Empty    time.Duration `json:"empty_ns"`     // the median reading with nothing in it
 	EmptyP95 time.Duration `json:"empty_p95_ns"` // and its 95th percentile
 	Record   time.Duration `json:"record_ns"`    // host time of a record, 0 where it is not known

@@ -88,7 +88,9 @@ type Option func(*settings)
 
 func (s settings) with(opts []Option) settings {
 	for _, o := range opts {
-		o(&s)
+		if o != nil {
+			o(&s)
+		}
 	}
 	return s
 }
@@ -106,8 +108,8 @@ func FixedChunk(n int64) Option {
 }
 
 // CalibratedChunk finds the number of operations of a sample: the smallest that
-// takes a hundred times the clock's quantum and twenty times what an empty sample
-// reads. It is the default, except in the domain GPU, where a sample is one operation
+// takes a hundred times the clock's quantum, twenty times what an empty sample
+// reads, and 100 us by the host's clock. It is the default, except in the domain GPU, where a sample is one operation
 // and begins with a cold cache.
 func CalibratedChunk() Option {
 	return func(s *settings) { s.chunk, s.calibrated = 0, true }
@@ -150,8 +152,8 @@ func Rotate(buffers int, bytes int64) Option {
 }
 
 // AlsoHot measures the case a second time after its samples: batches of operations in a
-// row, on the same buffers and with nothing done about the cache, at least 30 of them and
-// for budget of measured time. They are in Result.Hot, with a distribution of their own.
+// row, on the same buffers and with nothing done about the cache, at least 30 of them, or
+// the largest number of samples if that is less, and for budget of measured time. They are in Result.Hot, with a distribution of their own.
 // The function must do as many operations as it is asked for.
 func AlsoHot(budget time.Duration) Option {
 	return func(s *settings) { s.hot = max(budget, time.Millisecond) }

@@ -14,7 +14,7 @@ const Schema = "devevents.bench/1"
 type Report struct {
 	Schema     string     `json:"schema"`     // "devevents.bench/1"
 	Provenance Provenance `json:"provenance"` // where the numbers come from
-	Results    []Result   `json:"results"`    // in the order in which the cases ran
+	Results    []Result   `json:"results"`    // in the order in which the cases were defined
 
 	Comparisons []Comparison `json:"comparisons,omitempty"` // of rows that were measured in turn
 }

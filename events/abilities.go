@@ -192,7 +192,8 @@ type Gate[S comparable] interface {
 	// has passed: a gate never holds a device for ever. A driver's queue behind
 	// a closed gate is finite, and enqueueing on a full one blocks: measured on
 	// CUDA, about a thousand operations, and 56 records of events whose waits
-	// sleep.
+	// sleep. A watchdog of 0 or less is ErrInvalid; more gates closed at a time than
+	// the backend has room for (64 on CUDA) are ErrFull.
 	GateClose(stream S, watchdog time.Duration) (GateHandle, error)
 }
 
@@ -218,7 +219,9 @@ type Scratch[S comparable] interface {
 	ScratchCopy(dst, src Buffer, bytes int64, stream S) error
 	// ScratchSpin queues work that keeps one thread of the device busy for at
 	// least d by a timer that the device itself can read (0 < d <= 10 s). The result says, once
-	// the work is done, how long it took by that timer.
+	// the work is done, how long it took by that timer. A backend without such work (HIP)
+	// has the rest of Scratch and answers ErrUnsupported; more spins in progress than it
+	// has room for (256 on CUDA) are ErrFull.
 	ScratchSpin(d time.Duration, stream S) (Spin, error)
 }
 

@@ -17,7 +17,7 @@
 //   - Times are time.Duration, rounded to the nanosecond by [FromMilliseconds].
 //     A negative reading is 0 and counted in [Stats]; what is no duration is
 //     [ErrBadReading].
-//   - Every error wraps one of the sentinels. A refusal by the vendor is a
+//   - Every error wraps one of the sentinels, but for a vendor's code that fits none. A refusal by the vendor is a
 //     [*DriverError] with function, name and number; a machine without a
 //     usable library or device is an [*UnavailableError] that says why.
 //

@@ -40,7 +40,8 @@ func (s AnyStream) InOrder() bool {
 // Erase hides a vendor's types. The result has the abilities of api, found with
 // Ability as always; hot calls cost a few nanoseconds more and allocate
 // nothing. A handle of another vendor, of another erased api or of none is
-// refused before the vendor's library is reached.
+// refused before the vendor's library is reached; but StreamWaitEvent takes the event of
+// another erased api of the same vendor, whose library decides about other devices.
 //
 // Erase of nil is an api of no device: its Backend is "none", it has no abilities,
 // and every call of it is ErrInvalid.

@@ -8,10 +8,12 @@ import (
 )
 
 // The sentinels. Every error of this module wraps the one that says what kind
-// of trouble it is, so callers decide with errors.Is and never by text or code.
+// of trouble it is, so callers decide with errors.Is and never by text or code. A code of
+// a vendor's that fits none, 999 for one, is a DriverError without a Kind.
 var (
-	// ErrUnavailable: no usable library or device on this machine. The error
-	// is an *UnavailableError, which says what was missing.
+	// ErrUnavailable: no usable library or device on this machine. From an Open the
+	// error is an *UnavailableError, which says what was missing; from a call it is a
+	// vendor's code that means so, or a Device or Runtime that no Open has given.
 	ErrUnavailable = errors.New("device runtime unavailable")
 	// ErrUnsupported: this device, library or version lacks the ability.
 	ErrUnsupported = errors.New("not supported here")
@@ -43,7 +45,7 @@ var (
 	// ErrExpired: the result was kept for its stated time and then dropped, or
 	// a deadline of ours has passed.
 	ErrExpired = errors.New("expired")
-	// ErrFull: a stated bound has been reached.
+	// ErrFull: a stated bound has been reached, or memory is.
 	ErrFull = errors.New("full")
 	// ErrBadReading: the driver gave a value that is not a duration. The error
 	// is a *ReadingError with the raw value.

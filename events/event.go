@@ -217,7 +217,8 @@ func (b *body[E, S]) giveBack() error {
 // Record queues a timestamp on stream. If it fails, the event counts as never
 // recorded. If stream turns out to be captured into a graph the error is
 // ErrCapturing: the capture is unharmed, and the event will never be asked about
-// that record, since asking would break the capture.
+// that record, since asking would break the capture. If it cannot be found out whether the
+// stream is captured, the event is treated as if it were.
 func (e *Event[E, S]) Record(stream S) error {
 	b, err := e.begin("record")
 	if err != nil {
@@ -323,8 +324,8 @@ func (b *body[E, S]) ask() (bool, error) {
 // ReachedWith notes that the event's last record was reached because that of later was,
 // which was recorded on the same stream behind it, so that nobody asks the device again.
 // It makes no call of the driver. It is ErrInvalid if the two are of different streams or
-// in the other order, or if their records may have overlapped, and ErrNotReady if later
-// is not known to be reached. The stream must be InOrder.
+// in the other order, or if their records may have overlapped, ErrNotRecorded if one was
+// never recorded, and ErrNotReady if later is not known to be reached. The stream must be InOrder.
 func (e *Event[E, S]) ReachedWith(later *Event[E, S]) error {
 	behind, err := later.lock("reached with: later event")
 	if err != nil {
@@ -338,6 +339,10 @@ func (e *Event[E, S]) ReachedWith(later *Event[E, S]) error {
 	}
 	defer b.mu.Unlock()
 	switch {
+	case state == StateFresh:
+		return fmt.Errorf("reached with: the later event: %w", ErrNotRecorded)
+	case b.state == StateFresh:
+		return fmt.Errorf("reached with: %w", ErrNotRecorded)
 	case state != StateComplete:
 		return fmt.Errorf("reached with: the later event is %v: %w", state, ErrNotReady)
 	case b.state != StateRecorded && b.state != StateComplete:

@@ -54,17 +54,17 @@
 //	C, query in a loop        4/7          7/15        11/16        13/17
 //
 // Who spins is faster and burns a core for each wait. A second of waiting for 16 streams
-// costs 0.29 % of one core as it comes, 0.17 % with threads from the start, and 3.0 %
-// polled alone (same run). With Go's own timers instead of a timerfd (see internal/alarm)
+// costs less than 0.5 % of one core as it comes and with threads from the start, and 3 %
+// polled alone (read in that run, without samples). With Go's own timers instead of a timerfd (see internal/alarm)
 // a poll after 0.1 ms is late by 1 ms: so it is outside of Linux.
 //
 // While as many goroutines compute as there are processors, no policy helps: whoever
-// wakes up waits for the scheduler's time slice of 10 ms (medians from 30 us to 20 ms
-// in the same run, p99 up to 24 ms).
+// wakes up waits for the scheduler's time slice of 10 ms (medians from 30 us to 15 ms
+// in the same run, p99 up to 22 ms).
 //
-// 12,000 goroutines that wait for 16 streams take 36 threads there, 16 of them in the
-// driver. When all streams end at once the last wakes 11 to 13 ms later over an imitation
-// of the runtime on 2 cores (100,000 on the simulated device: 100 ms).
+// 12,000 goroutines that wait for 16 streams take at most 24 threads and one for each
+// processor, which the tests bound on an H200, over an imitation of the runtime and with
+// 100,000 goroutines on the simulated device.
 //
 // # Who owns what
 //
@@ -84,7 +84,7 @@
 // ErrFull though another stream is done. Where the backend cannot query, threads
 // wait for such fences instead; see WithBlockingThreads.
 //
-// Fences are made in slabs of up to 2048 (350 KB), so that a record does not
+// Fences are made in slabs of up to 2048 (280 KB), so that a record does not
 // allocate; a slab lives as long as somebody keeps one of its fences, and so does
 // what its events were lent with (64 KB for 4096 of them).
 //

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/devevents/events"
+	"example.com/devevents/internal/ctxerr"
 )
 
 // Fence stands for all work that was queued on a stream when Source.Record was
@@ -144,8 +145,8 @@ func (f *Fence) settle(err error) {
 
 // Done gives a channel that is closed when the fence has a result; Err says
 // which. Watching the device for it begins with the first call and goes on
-// until there is a result, whether the channel is read or not: each millisecond, on
-// a stream that hangs. Close a fence whose channel nobody reads any longer.
+// until there is a result, whether the channel is read or not: on a stream that hangs it
+// costs a thread, or a question each 10 ms. Close a fence whose channel nobody reads any longer.
 // The channel of a nil or zero Fence is closed.
 func (f *Fence) Done() <-chan struct{} {
 	if f.recorded() {
@@ -243,16 +244,7 @@ func (f *Fence) result(what string) error {
 }
 
 func (f *Fence) gaveUp(ctx context.Context, after time.Duration) error {
-	return fmt.Errorf("fence wait: %s: gave up after %v: %w", f.where(), after.Round(time.Microsecond), causeOf(ctx))
-}
-
-// causeOf is why ctx is done.
-func causeOf(ctx context.Context) error {
-	err := ctx.Err()
-	if cause := context.Cause(ctx); !errors.Is(cause, err) {
-		err = fmt.Errorf("%w: %w", err, cause)
-	}
-	return err
+	return fmt.Errorf("fence wait: %s: gave up after %v: %w", f.where(), after.Round(time.Microsecond), ctxerr.Of(ctx))
 }
 
 var (

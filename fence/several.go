@@ -8,21 +8,19 @@ import (
 	"time"
 
 	"example.com/devevents/events"
+	"example.com/devevents/internal/ctxerr"
 )
 
 // All blocks the goroutine until the device has reached every fence, or ctx is done.
 // It waits for all of them also after one has failed, because what they stand for
 // may only be used again once none is in progress; the error joins those of all
-// that failed. The fences may be of different sources and devices, and none at all
+// that failed, and of all that had no result when ctx was done. The fences may be of different sources and devices, and none at all
 // is nil. Each is waited for as Fence.Wait does it.
 func All(ctx context.Context, fences ...*Fence) error {
 	var failed []error
 	for i, f := range fences {
 		if err := f.Wait(ctx); err != nil {
 			failed = append(failed, fmt.Errorf("fence %d of %d: %w", i+1, len(fences), err))
-			if ctx != nil && ctx.Err() != nil {
-				break // the rest would only say so again
-			}
 		}
 	}
 	return errors.Join(failed...)
@@ -36,8 +34,11 @@ func All(ctx context.Context, fences ...*Fence) error {
 //
 // The fences may be of different sources and devices. The others are not closed.
 func Any(ctx context.Context, fences ...*Fence) (int, error) {
-	if ctx == nil || len(fences) == 0 {
-		return -1, fmt.Errorf("fence wait for any of %d: %w: nothing to wait for", len(fences), events.ErrInvalid)
+	switch {
+	case ctx == nil:
+		return -1, fmt.Errorf("fence wait for any of %d: %w: nil context", len(fences), events.ErrInvalid)
+	case len(fences) == 0:
+		return -1, fmt.Errorf("fence wait for any: %w: nothing to wait for", events.ErrInvalid)
 	}
 	for i, f := range fences {
 		if !f.recorded() {
@@ -70,7 +71,7 @@ func Any(ctx context.Context, fences ...*Fence) (int, error) {
 	}
 	fences[0].core.countGivenUp()
 	return -1, fmt.Errorf("fence wait for any of %d, the first %s: gave up after %v: %w",
-		len(fences), fences[0].where(), time.Since(began).Round(time.Microsecond), causeOf(ctx))
+		len(fences), fences[0].where(), time.Since(began).Round(time.Microsecond), ctxerr.Of(ctx))
 }
 
 // listen has first told when f gets a result, and has the device watched for f. It

@@ -58,6 +58,25 @@ func TestAllWaitsForTheRestAfterAFailure(t *testing.T) {
 	require.ErrorContains(t, err, "fence 2 of 3")
 }
 
+// Whoever gives up learns of every fence that may still be in use, also behind one that
+// ended by itself.
+func TestAllNamesWhatIsPendingWhenItsContextIsOver(t *testing.T) {
+	dev, fences := device(t, mock.Ideal())
+	s := hung(t, dev)
+	closed, pends := record(t, fences, s), record(t, fences, s)
+	require.NoError(t, closed.Close())
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, all := range [][]*fence.Fence{{closed, pends}, {pends, closed}} {
+		err := fence.All(over, all...)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, events.ErrClosed)
+	}
+	_, err := fence.Any(nil, pends) //nolint:staticcheck // nil is what is tested
+	require.ErrorContains(t, err, "nil context")
+	dev.ReleaseHangs()
+}
+
 func TestAnyIsTheFirstWithAResult(t *testing.T) {
 	dev, fences := device(t, mock.Ideal())
 	never, soon := hung(t, dev), stream(t, dev)

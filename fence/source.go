@@ -130,8 +130,9 @@ func (s *Source[S]) Record(stream S) (*Fence, error) {
 // A fence that is known to be reached needs no wait, and none is queued. One
 // that failed or was closed answers with that error, and a nil or zero Fence
 // with ErrNotRecorded, since a wait for nothing would lose the dependency. A
-// stream that is being captured is ErrCapturing in every case: a wait for work
-// outside would break the capture.
+// stream that is being captured is otherwise ErrCapturing in every case, also for a fence
+// that is known to be reached: a wait for work outside would break the capture. After
+// Close of s it is ErrClosed.
 func (s *Source[S]) WaitOn(f *Fence, stream S) error {
 	if !s.made() {
 		return notMade("stream wait")

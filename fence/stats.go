@@ -6,7 +6,7 @@ type Stats struct {
 	Recorded uint64 // fences made
 	Reached  uint64 // that the device was seen to reach
 	Failed   uint64 // that ended with an error of the device
-	Closed   uint64 // that were closed before, each by itself or with the source
+	Closed   uint64 // that ended as ErrClosed: closed before, each by itself, with the source or with the device
 	Pending  uint64 // that have no result: nobody may have asked about some of them
 
 	Waiting int    // waits in progress, those for a Done channel not counted

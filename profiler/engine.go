@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"example.com/devevents/events"
+	"example.com/devevents/internal/ctxerr"
 )
 
 // engine is a profiler with its vendor's types.
@@ -279,9 +280,9 @@ func (e *engine[E, S]) reached(s *stamp[E]) (bool, error) {
 	}
 }
 
-// lane finds or makes the stream's windows, for one more track. If there is no
+// lane finds or makes the stream's windows, for so many tracks more. If there is no
 // room for windows at present the stream gets some when there is.
-func (e *engine[E, S]) lane(handle S) (lane, error) {
+func (e *engine[E, S]) lane(handle S, tracks int) (lane, error) {
 	e.making.Add(1)
 	defer e.making.Add(-1)
 	if reason := e.refuse(); reason != nil {
@@ -301,7 +302,7 @@ func (e *engine[E, S]) lane(handle S) (lane, error) {
 		e.streams[handle] = s
 	}
 	s.mu.Lock() // within e.mu, so that the stream is not reaped meanwhile
-	s.tracks++
+	s.tracks += tracks
 	s.dead = false
 	if len(s.spoilt) > 0 {
 		e.wantMending(s)
@@ -318,7 +319,7 @@ func (e *engine[E, S]) lane(handle S) (lane, error) {
 		}
 		if err := s.grow(); err != nil && !errors.Is(err, events.ErrFull) {
 			e.noteFault(err)
-			s.release()
+			s.leave(tracks)
 			return nil, err
 		}
 	}
@@ -622,7 +623,7 @@ func (e *engine[E, S]) wait(ctx context.Context, r *results, position uint64) (S
 }
 
 func (e *engine[E, S]) gaveUp(ctx context.Context) error {
-	return fmt.Errorf("profiler: waiting for a window on %s: %w", e.api.Backend(), ctx.Err())
+	return fmt.Errorf("profiler: waiting for a window on %s: %w", e.api.Backend(), ctxerr.Of(ctx))
 }
 
 // flush implements core.
@@ -650,7 +651,7 @@ func (e *engine[E, S]) flush(ctx context.Context) error {
 		}
 		return errClosed
 	case <-ctx.Done():
-		return fmt.Errorf("profiler: flushing windows on %s: %w", e.api.Backend(), ctx.Err())
+		return fmt.Errorf("profiler: flushing windows on %s: %w", e.api.Backend(), ctxerr.Of(ctx))
 	}
 }
 

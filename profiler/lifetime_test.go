@@ -366,3 +366,16 @@ func TestHammerTracksComeAndGo(t *testing.T) {
 	require.Zero(t, st.Abandoned)
 	require.Zero(t, st.Failed)
 }
+
+// Start looks a stream up and is no track of it, whichever came first: the stream's end is its
+// last track's, and with it go the windows that Start has open and all events.
+func TestStartIsNoTrackOfItsStream(t *testing.T) {
+	r := newRig(t, []mock.Option{mock.Ideal()})
+	before, _ := r.dev.Live()
+	w := r.prof.Start(r.stream)
+	require.NoError(t, w.Err())
+	r.track(t, "w").Close()
+	require.Eventually(t, func() bool { live, _ := r.dev.Live(); return live <= before }, 10*time.Second, time.Millisecond)
+	require.Equal(t, uint64(1), r.prof.Stats().Abandoned)
+	refused(t, r.prof.Stop(r.stream, w), events.ErrInvalid)
+}

@@ -64,8 +64,11 @@ func (s *stream[E, S]) inside(t Window) *nested {
 // Begin opens a window as StartContext does and gives the context for what happens in it:
 // a window that is opened with that context, on any stream of the same profiler, has this one
 // as its Parent, whatever else is open on its stream. Stop ends the window. Unlike StartContext
-// it allocates.
+// it allocates. A nil ctx is context.Background().
 func (t *Track) Begin(ctx context.Context) (context.Context, Window) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	w := t.StartContext(ctx)
 	if w.lane == nil {
 		return ctx, w
@@ -82,9 +85,6 @@ func (t *Track) Begin(ctx context.Context) (context.Context, Window) {
 // not look fast. fn runs in any case, also where no window can be opened (t is nil, the
 // profiler is full). A nil ctx is context.Background().
 func Do(ctx context.Context, t *Track, fn func(ctx context.Context) error) error {
-	if ctx == nil {
-		ctx = context.Background()
-	}
 	ctx, w := t.Begin(ctx)
 	done := false
 	defer func() {

@@ -133,3 +133,12 @@ func TestDoRunsWithoutAProfiler(t *testing.T) {
 	tr.Stop(w)
 	require.Equal(t, 2, ran)
 }
+
+func TestBeginTakesNoContextForTheBackground(t *testing.T) {
+	r := newRig(t, []mock.Option{mock.Ideal()})
+	ctx, w := r.track(t, "w").Begin(nil) //nolint:staticcheck // nil is what is tested
+	require.NoError(t, w.Err())
+	require.NotNil(t, ctx)
+	require.NoError(t, ctx.Err())
+	require.NoError(t, r.track(t, "w").Abandon(w))
+}

@@ -93,8 +93,8 @@ func (c *config) check() error {
 // streams. Each holds two events of the device. A start beyond the bound is
 // dropped and counted. Windows that idle streams do not use go to streams that need
 // them, all but one of each; a stream that gives windows up drops what comes in a burst
-// until it has some again. Events are made in the background, for up to 128 windows
-// when a stream gets its first track and for more before they run out; of a burst
+// until it has some again. Events for up to 128 windows are made by the call that gives a
+// stream its first track, and for more in the background before they run out; of a burst
 // that is faster than that the rest is dropped, too: see WithPrepared. Default 8192.
 func WithWindows(n int) Option { return optionFunc(func(c *config) { c.windows = n }) }
 

@@ -22,7 +22,7 @@ type Profiler[S comparable] struct {
 // coreOf hides the vendor's event type.
 type coreOf[S comparable] interface {
 	core
-	lane(stream S) (lane, error)
+	lane(stream S, tracks int) (lane, error)
 	laneOf(stream S) lane
 }
 
@@ -121,7 +121,7 @@ func (p *Profiler[S]) Track(stream S, name string) *Track {
 	if p == nil {
 		return nil
 	}
-	l, err := p.core.lane(stream)
+	l, err := p.core.lane(stream, 1)
 	if err != nil {
 		l = &nowhere{err}
 	}
@@ -129,8 +129,8 @@ func (p *Profiler[S]) Track(stream S, name string) *Track {
 }
 
 // Start opens a window on stream, which is looked up; a Track is faster. The
-// stream's events are then kept until Close, unless it has tracks and they are
-// all closed.
+// stream's events are then kept until Close, or until the last track that the stream
+// has is closed.
 func (p *Profiler[S]) Start(stream S) Window {
 	if p == nil {
 		return disabled.window()
@@ -140,7 +140,7 @@ func (p *Profiler[S]) Start(stream S) Window {
 			return w
 		}
 	}
-	l, err := p.core.lane(stream)
+	l, err := p.core.lane(stream, 0)
 	if err != nil {
 		return (&nowhere{err}).window()
 	}
@@ -339,6 +339,9 @@ func (t *Track) Lap(w Window) (Measurement, Window) {
 	if t == nil {
 		return disabled.measurement(0), disabled.window()
 	}
+	if w.lane == nil {
+		return (&nowhere{errZero}).measurement(0), t.opening().start(noContext, t)
+	}
 	if wrong := w.misplaced(t.lane); wrong != nil {
 		return wrong.measurement(w.id), wrong.window()
 	}
@@ -531,7 +534,7 @@ type Stats struct {
 	Failed    uint64 // an event was refused, the device failed, Fail was called, or unread at Close
 	Abandoned uint64 // dropped by Abandon, or open at Close
 	Captured  uint64 // the stream was being captured
-	Dropped   uint64 // the bound of windows was reached
+	Dropped   uint64 // the bound of windows was reached, or events for more could not be had
 	Open      uint64
 	Pending   uint64 // stopped, not read back
 

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"example.com/devevents/events"
+	"example.com/devevents/internal/ctxerr"
 )
 
 // Sink receives finished spans in batches, on a goroutine of its own; those of one stream in the
@@ -72,7 +73,7 @@ func (a *Attachment) Remove(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		a.runner.discard()
-		return fmt.Errorf("profiler: removing a sink that has not taken its queue: %w", ctx.Err())
+		return fmt.Errorf("profiler: removing a sink that has not taken its queue: %w", ctxerr.Of(ctx))
 	}
 }
 

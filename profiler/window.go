@@ -742,9 +742,12 @@ func (s *stream[E, S]) failOpen(err error) {
 }
 
 // release implements lane: a track on this stream was closed.
-func (s *stream[E, S]) release() {
+func (s *stream[E, S]) release() { s.leave(1) }
+
+// leave gives up so many tracks, and the stream with the last one.
+func (s *stream[E, S]) leave(tracks int) {
 	s.mu.Lock()
-	s.tracks--
+	s.tracks -= tracks
 	if s.dead = s.tracks == 0; s.dead {
 		s.abandonOpen() // not later: another track may take the stream over at once
 	}

@@ -275,6 +275,18 @@ func TestLapWithoutRoomStillStops(t *testing.T) {
 	require.Equal(t, uint64(1), r.prof.Stats().Dropped)
 }
 
+// A loop that laps begins with no window.
+func TestLapOfAZeroWindowOpensTheNext(t *testing.T) {
+	r := newRig(t, []mock.Option{mock.Ideal()})
+	tr := r.track(t, "w")
+	m, next := tr.Lap(profiler.Window{})
+	refused(t, m, events.ErrInvalid)
+	require.NoError(t, next.Err())
+	m = tr.Stop(next)
+	r.flushed(t)
+	span(t, m)
+}
+
 func TestLapOfARefusedEndOpensNothing(t *testing.T) {
 	r := newRig(t, []mock.Option{mock.Ideal()})
 	tr := r.track(t, "w")

@@ -25,7 +25,9 @@ func Device(b *testing.B, timer bench.Backend, opts ...Option) {
 	b.Helper()
 	var set settings
 	for _, o := range opts {
-		o(&set)
+		if o != nil {
+			o(&set)
+		}
 	}
 	if err := timer.Begin(); err != nil {
 		b.Fatalf("%s: beginning to measure: %v", timer.Label(), err)

@@ -100,7 +100,9 @@ func Files(oldPath, newPath string, opts ...Option) (*Report, error) {
 func Reports(before, after *bench.Report, opts ...Option) (*Report, error) {
 	s := settings{threshold: bench.DefaultThreshold}
 	for _, o := range opts {
-		o(&s)
+		if o != nil {
+			o(&s)
+		}
 	}
 	if !(s.threshold >= 0 && s.threshold < 1) {
 		s.threshold = bench.DefaultThreshold

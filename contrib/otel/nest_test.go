@@ -223,7 +223,9 @@ func TestShutdownEndsWithItsContext(t *testing.T) {
 	why := errors.New("the deadline of the service's end")
 	over, cancel := context.WithCancelCause(background)
 	cancel(why)
-	require.ErrorIs(t, sink.Shutdown(over), why)
+	err = sink.Shutdown(over)
+	require.ErrorIs(t, err, why)
+	require.ErrorIs(t, err, context.Canceled)
 	let <- true
 	require.NoError(t, <-done)
 
@@ -238,6 +240,18 @@ func TestShutdownEndsWithItsContext(t *testing.T) {
 	require.ErrorContains(t, err, "1 windows")
 	require.NoError(t, sink.Shutdown(background), "nothing is left")
 	require.Equal(t, 2, ended.count())
+}
+
+// A Shutdown without any time is one all the same.
+func TestShutdownWithoutTimeRefusesLaterSpans(t *testing.T) {
+	for range 50 { // a select between what is ready both ways would do it half of the times
+		r := newRig(t, gpuotel.WithHold(time.Hour))
+		require.NoError(t, r.Spans([]profiler.Span{window(background, 3, 2, "held")}))
+		over, cancel := context.WithCancel(background)
+		cancel()
+		require.ErrorIs(t, r.Shutdown(over), context.Canceled)
+		require.ErrorIs(t, r.Spans([]profiler.Span{window(background, 4, 0, "late")}), events.ErrClosed)
+	}
 }
 
 // A span that is late is made on a goroutine of the sink's, where a panic of somebody's

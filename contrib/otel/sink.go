@@ -3,6 +3,7 @@ package gpuotel
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -11,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"example.com/devevents/events"
+	"example.com/devevents/internal/ctxerr"
 	"example.com/devevents/internal/labels"
 	"example.com/devevents/profiler"
 )
@@ -26,7 +28,7 @@ type Sink struct {
 	emit   *emitter
 	nest   *nest
 	timer  *time.Timer
-	closed bool
+	closed atomic.Bool
 }
 
 // New makes a sink. It neither blocks nor looks at a device. Options out of range are
@@ -59,7 +61,7 @@ func New(opts ...Option) (*Sink, error) {
 func (s *Sink) Spans(batch []profiler.Span) error {
 	s.turn <- struct{}{}
 	defer s.pass()
-	if s.closed {
+	if s.closed.Load() {
 		return fmt.Errorf("gpuotel: %d windows: %w: the sink was shut down", len(batch), events.ErrClosed)
 	}
 	now := time.Now()
@@ -102,13 +104,17 @@ func (s *Sink) Shutdown(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("gpuotel: shut down: %w: nil context", events.ErrInvalid)
 	}
+	s.closed.Store(true) // whatever comes of the rest
 	select {
 	case s.turn <- struct{}{}:
-	case <-ctx.Done():
-		return fmt.Errorf("gpuotel: shut down, while spans are being made: %w", context.Cause(ctx))
+	default:
+		select {
+		case s.turn <- struct{}{}:
+		case <-ctx.Done():
+			return fmt.Errorf("gpuotel: shut down, while spans are being made: %w", ctxerr.Of(ctx))
+		}
 	}
 	defer s.pass()
-	s.closed = true
 	if s.timer != nil {
 		s.timer.Stop()
 	}
@@ -116,7 +122,7 @@ func (s *Sink) Shutdown(ctx context.Context) error {
 		if ctx.Err() != nil {
 			lost := len(s.nest.held)
 			s.nest = newNest(0, s.emit.emit)
-			return fmt.Errorf("gpuotel: shut down: %d windows that were held are lost: %w", lost, context.Cause(ctx))
+			return fmt.Errorf("gpuotel: shut down: %d windows that were held are lost: %w", lost, ctxerr.Of(ctx))
 		}
 		s.nest.release()
 	}

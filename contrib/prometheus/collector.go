@@ -62,6 +62,9 @@ func New(name string, opts ...Option) (*Collector, error) {
 	if _, taken := cfg.labels["profiler"]; taken {
 		return nil, fmt.Errorf("gpuprom: %w: the label profiler is the name given to New", events.ErrInvalid)
 	}
+	if _, taken := cfg.labels["le"]; taken {
+		return nil, fmt.Errorf("gpuprom: %w: the label le is that of a histogram's buckets", events.ErrInvalid)
+	}
 	cfg.labels["profiler"] = name
 	c := &Collector{
 		names: labels.NewSet(cfg.names), devices: labels.NewSet(mostDevices),

@@ -313,6 +313,7 @@ func TestWhatPrometheusWouldRefuseIsRefused(t *testing.T) {
 		"a label of ours":      {"gpu0", gpuprom.WithConstLabels(prometheus.Labels{"window": "x"})},
 		"the profiler's label": {"gpu0", gpuprom.WithConstLabels(prometheus.Labels{"profiler": "x"})},
 		"a label of no UTF-8":  {"gpu0", gpuprom.WithConstLabels(prometheus.Labels{"rack": "\xff"})},
+		"a bucket's label":     {"gpu0", gpuprom.WithConstLabels(prometheus.Labels{"le": "x"})},
 		"a reserved label":     {"gpu0", gpuprom.WithConstLabels(prometheus.Labels{"__rack": "x"})},
 	} {
 		_, err := gpuprom.New(of.name, of.opt)

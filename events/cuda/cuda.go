@@ -67,8 +67,8 @@ type WithDriverAPI = cfamily.WithDriverAPI
 //
 // Where there is no runtime library (a program that links it statically, a
 // container with only a driver), the driver library itself is used; Info().API
-// says which. Calls then run with the device's context made current and cost
-// about four times as much of the host.
+// says which. Calls then run with the device's context made current, which costs the
+// host more.
 //
 // The error is an *events.UnavailableError: it wraps events.ErrUnavailable,
 // tells library, symbol, driver and device apart, and lists every file that

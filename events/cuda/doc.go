@@ -12,8 +12,8 @@
 // destroyed, and neither does a zero handle or one of another device. A wrapped
 // stream is its owner's and must outlive the calls made with it.
 //
-// The calling program's current device, last error and capture mode are the
-// same after every call as before it. With one visible device nothing is
+// The calling program's current device and capture mode are the same after every
+// call as before it, and so is its last error, unless the call fails: that clears it. With one visible device nothing is
 // switched at all; with more, calls run with the device's context current, set
 // and restored through the driver library. A device that nobody asked for is
 // never initialised.
@@ -24,8 +24,9 @@
 // queried: ask with StreamCapturing after recording on a stream that you do
 // not own.
 //
-// After a sticky device fault (cudaErrorIllegalAddress and its like) every call
-// returns the first fault without going to the library.
+// After a sticky device fault (cudaErrorIllegalAddress and its like) every call that
+// asks something of the device returns the first fault without going to the library.
+// What gives back (EventDestroy, StreamDestroy, Close) is nil: the handles are abandoned.
 //
 // # What it needs
 //

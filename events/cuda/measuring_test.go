@@ -156,3 +156,18 @@ func TestFillsOfAGraphLieOutsideItsSpans(t *testing.T) {
 		require.NoError(t, r.dev.ScratchFree(buffer))
 	})
 }
+
+func TestNilOptionIsRefused(t *testing.T) {
+	_, err := cuda.Open(cuda.WithLibrary("libcudart.so"), nil)
+	require.ErrorIs(t, err, events.ErrInvalid)
+	require.ErrorContains(t, err, "option 1 is nil")
+}
+
+// A program that frees something and tries again has to know that memory is what is full.
+func TestMemoryThatIsFullIsErrFull(t *testing.T) {
+	onFakes(t, 1, func(t *testing.T, r *rig) {
+		_, err := r.dev.ScratchAlloc(1 << 50)
+		require.ErrorIs(t, err, events.ErrFull)
+		require.ErrorContains(t, err, "(2)")
+	})
+}

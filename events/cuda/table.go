@@ -172,6 +172,8 @@ func kind(code int32) error {
 		return events.ErrNotReady
 	case 1, 101, 400, 401:
 		return events.ErrInvalid
+	case 2: // out of memory
+		return events.ErrFull
 	case 4:
 		return events.ErrClosed
 	case 3, 34, 35, 36, 100, 127, 802, 803, 804:

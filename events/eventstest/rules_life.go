@@ -144,6 +144,13 @@ func failedRecordDeadStream[E any, S comparable](c *check[E, S]) {
 		c.failf("EventRecord on a destroyed stream gave no error.")
 	}
 	c.unrecorded(e)
+	if c.graphs != nil {
+		e := c.complete()
+		if c.graphs.EventRecordExternal(e, s) == nil {
+			c.failf("EventRecordExternal on a destroyed stream gave no error.")
+		}
+		c.unrecorded(e)
+	}
 }
 
 // A number without a name, or a name without its number, leaves a user with

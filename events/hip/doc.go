@@ -23,7 +23,8 @@
 //     for a capture at both ends of a window.
 //   - A host wait on an untimed blocking event sleeps only where the runtime
 //     honours the flag; runtimes up to ROCm 6.3 spin.
-//   - There is no Gate, no ScratchSpin, and external events only from ROCm 6.4.
+//   - There is no Gate and no ScratchSpin. Graphs are there from ROCm 6.4, which brought
+//     the external events that belong to them.
 //
 // All types are safe for concurrent use.
 package hip

@@ -84,6 +84,8 @@ func kind(code int32) error {
 		return events.ErrNotReady
 	case 1, 101, 400, 401, 709: // 709 is also HIP's answer to a stream that does not exist
 		return events.ErrInvalid
+	case 2: // out of memory
+		return events.ErrFull
 	case 4:
 		return events.ErrClosed
 	case 3, 35, 100:

@@ -232,23 +232,24 @@ func (d *Device) recordExternal(c *call, e Event, s Stream) error {
 	if err := d.liveEvent(c.op, "event", e); err != nil {
 		return err
 	}
-	if err := d.liveStream(c.op, s); err != nil {
-		return err
+	err := d.liveStream(c.op, s)
+	if err == nil {
+		err = d.reach(c)
 	}
-	q := s.p.queue
-	err := d.reach(c)
-	if err == nil && q.capture == nil {
+	if err == nil && s.p.queue.capture == nil {
 		err = refusal(c.op, CodeIllegalState)
+	}
+	if err == nil {
+		o := op{kind: opRecord, ev: e.p}
+		if !e.p.untimed {
+			o.dur = d.cfg.eventCost
+		}
+		err = s.p.queue.capture.add(c.op, s.p.queue, o)
 	}
 	if err != nil {
 		e.p.queue, e.p.capture = nil, nil
-		return err
 	}
-	o := op{kind: opRecord, ev: e.p}
-	if !e.p.untimed {
-		o.dur = d.cfg.eventCost
-	}
-	return q.capture.add(c.op, q, o)
+	return err
 }
 
 // graph is captured work. Its nodes run one after another.

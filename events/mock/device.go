@@ -10,7 +10,7 @@ import (
 const backend = "mock"
 
 // Device is one simulated device. It implements events.EventApi and every
-// ability of package events. Make one with New or NewDevice.
+// ability of package events but StaleReader. Make one with New or NewDevice.
 type Device struct {
 	sys     *System
 	ordinal int

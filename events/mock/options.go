@@ -159,8 +159,8 @@ func EmptyCost(d time.Duration) Option {
 
 // HostCost makes simulated time pass for the caller of EventRecord, of
 // EventQuery or RoundQuery, and of a reading of the host's clock. It counts
-// only where time is manual; half of a call's cost lies before its effect and
-// half after. The default is 0.
+// only where time is manual; half of the cost of a record or a query lies before its
+// effect and half after, and a reading's after it. The default is 0.
 func HostCost(record, query, read time.Duration) Option {
 	return func(c *config) {
 		c.device.recordCost = nonNegative(record)

@@ -38,7 +38,9 @@ func New(opts ...Option) *System {
 	c := defaults()
 	c.perDev = map[int][]Option{}
 	for _, o := range opts {
-		o(&c)
+		if o != nil {
+			o(&c)
+		}
 	}
 	s := &System{manual: c.manual, auto: c.auto, change: make(chan struct{})}
 	if !s.manual {

@@ -81,13 +81,14 @@ type DeviceInfo struct {
 // The error is an *events.UnavailableError: no loader (CauseLibraryMissing), a
 // loader without a driver (CauseDriverMissing), drivers without a device
 // (CauseNoDevice) and drivers that refuse to list theirs (CauseDriverError) are told
-// apart. A nil option is none.
+// apart. A nil option is ErrInvalid.
 func Open(opts ...Option) (*Runtime, error) {
 	var o options
-	for _, option := range opts {
-		if option != nil {
-			option.apply(&o)
+	for i, option := range opts {
+		if option == nil {
+			return nil, fmt.Errorf("%s: %w: option %d is nil", backend, events.ErrInvalid, i)
 		}
+		option.apply(&o)
 	}
 	var rt *Runtime
 	err := clapi.Open(o.library, func(api clapi.API) error {

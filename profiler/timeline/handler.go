@@ -21,7 +21,7 @@ func Handler(sources ...profiler.Source) http.Handler {
 	return serve.Handler(func(ctx context.Context, w http.ResponseWriter, length time.Duration) error {
 		var origin time.Time
 		for _, s := range sources {
-			if o := s.Origin(); origin.IsZero() || o.Before(origin) {
+			if o := s.Origin(); !o.IsZero() && (origin.IsZero() || o.Before(origin)) { // a nil profiler has none
 				origin = o
 			}
 		}

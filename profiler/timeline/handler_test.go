@@ -130,3 +130,15 @@ type refusing struct {
 }
 
 func (r *refusing) AddSink(profiler.Sink) (*profiler.Attachment, error) { return nil, r.err }
+
+// A profiler that is switched off has no clock, and its origin was the trace's: year 1.
+func TestProfilerThatIsSwitchedOffMovesNoOrigin(t *testing.T) {
+	began := time.Now()
+	source := &scripted{now: began, done: make(chan error, 1), spans: []profiler.Span{{ID: 1 << 40, Name: "w", Start: began.Add(time.Millisecond), Duration: time.Millisecond}}}
+	var off *profiler.Profiler[int]
+	w := httptest.NewRecorder()
+	timeline.Handler(source, off).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/?seconds=0.2", nil))
+	require.NoError(t, <-source.done)
+	require.Equal(t, http.StatusOK, w.Code, w.Body.String())
+	require.Contains(t, w.Body.String(), `"ts":1000.`)
+}

@@ -24,6 +24,9 @@ func (d *dev) CacheBytes() (int64, error) {
 	if err := d.needs((*lib).cached, OpAttribute); err != nil {
 		return 0, err
 	}
+	if fault := d.fault.Load(); fault != nil {
+		return 0, fault
+	}
 	var bytes int32
 	code := d.on(OpAttribute, 0, func(f *frame) int32 {
 		f.setInt32(1, 0)

@@ -40,11 +40,14 @@ type Info struct {
 var errNotOpened = fmt.Errorf("%w: this Runtime was not opened; get one from Open, and look at its error", events.ErrUnavailable)
 
 // Open loads a vendor's library and lists its devices. It initialises none of
-// them. The error is an *events.UnavailableError. byDriver is nil where the vendor
+// them. The error is an *events.UnavailableError, or ErrInvalid for a nil option. byDriver is nil where the vendor
 // has no second library to speak to.
 func Open[V Vendor](byRuntime, byDriver *Table, opts []Option) (*Runtime[V], error) {
 	var o options
-	for _, option := range opts {
+	for i, option := range opts {
+		if option == nil {
+			return nil, fmt.Errorf("%s: %w: option %d is nil", byRuntime.Backend, events.ErrInvalid, i)
+		}
 		option.apply(&o)
 	}
 	l, err := choose(byRuntime, byDriver, o)

@@ -462,8 +462,9 @@ func (g *gate) release(state int32) {
 }
 
 // Close gives back what scratch work and gates hold on this device. Events and
-// streams are their owners', and for their sake the device's context stays. Work
-// still using the memory is waited for by the driver; open every gate first.
+// streams are their owners', and for their sake the device's context stays. It does not
+// wait: while a gate is closed it is ErrInvalid, while a spin or a question to the timer is
+// in progress ErrNotReady, and then nothing is given back.
 func (d *dev) Close() error {
 	if d == nil {
 		return nil

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"example.com/devevents/events"
+	"example.com/devevents/internal/ctxerr"
 	"example.com/devevents/profiler"
 )
 
@@ -107,6 +109,9 @@ func (i Interval) Has(s *profiler.Span) bool {
 // events.ErrClosed) ends it as well. A call of a sink can still be in progress after it. It gives
 // how many spans a sink has lost, which are those of a time in which it was too slow.
 func Collect(ctx context.Context, length time.Duration, sources []profiler.Source, watch func(Interval) profiler.Sink) (lost uint64, err error) {
+	if ctx == nil {
+		return 0, fmt.Errorf("watching for %v: %w: nil context", length, events.ErrInvalid)
+	}
 	var attached []*profiler.Attachment
 	defer func() {
 		gone, cancel := context.WithCancel(context.Background())
@@ -128,7 +133,7 @@ func Collect(ctx context.Context, length time.Duration, sources []profiler.Sourc
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-		return 0, fmt.Errorf("watching for %v: %w", length, ctx.Err())
+		return 0, fmt.Errorf("watching for %v: %w", length, ctxerr.Of(ctx))
 	}
 	late, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -139,7 +144,7 @@ func Collect(ctx context.Context, length time.Duration, sources []profiler.Sourc
 		lost += st.Dropped + st.Queued
 	}
 	if ctx.Err() != nil {
-		return 0, fmt.Errorf("watching for %v: %w", length, ctx.Err())
+		return 0, fmt.Errorf("watching for %v: %w", length, ctxerr.Of(ctx))
 	}
 	return lost, nil
 }

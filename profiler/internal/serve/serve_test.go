@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/devevents/events"
 	"example.com/devevents/profiler"
 	"example.com/devevents/profiler/internal/serve"
 )
@@ -155,4 +156,9 @@ func TestWatchingEndsWithItsContextOrAnError(t *testing.T) {
 	refuses := errors.New("refuses")
 	_, err = serve.Collect(context.Background(), time.Hour, []profiler.Source{&stub{}, &stub{refuses: refuses}}, none)
 	require.ErrorIs(t, err, refuses)
+}
+
+func TestNilContextIsRefused(t *testing.T) {
+	_, err := serve.Collect(nil, time.Second, nil, nil) //nolint:staticcheck // nil is what is tested
+	require.ErrorIs(t, err, events.ErrInvalid)
 }

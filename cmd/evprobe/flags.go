@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"example.com/devevents/cmd/evprobe/internal/probe"
 )
 
 const auto = "auto"
@@ -93,8 +95,8 @@ func parse(args []string, all []backend) (options, error) {
 		return o, fmt.Errorf("device %d: devices are counted from 0", o.device)
 	case o.verb.timeout > 0 && o.timeout <= 0:
 		return o, fmt.Errorf("timeout %v: it must be above 0", o.timeout)
-	case o.stepLimit <= 0:
-		return o, fmt.Errorf("step-timeout %v: it must be above 0", o.stepLimit)
+	case o.stepLimit < probe.StepResolution:
+		return o, fmt.Errorf("step-timeout %v: it must be at least %v, since steps are looked at that often", o.stepLimit, probe.StepResolution)
 	}
 	return o, o.verb.accept(&o, operands)
 }

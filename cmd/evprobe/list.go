@@ -96,7 +96,7 @@ func (r *recorder) judgeList() {
 	case len(crash) > 0:
 		d.End(document.Crashed, exitFailed, "a driver crashed: "+strings.Join(crash, "; "))
 	case devices == 0:
-		d.End(document.Unavailable, exitUnavailable, "no usable device was seen")
+		d.End(document.Unavailable, exitUnavailable, "no GPU was seen; the backends that are usable have none, or were not asked for by name")
 	default:
 		d.End(document.Passed, exitPassed, fmt.Sprintf("%d usable devices were seen", devices))
 	}

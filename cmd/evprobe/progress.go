@@ -23,7 +23,7 @@ const narrowest = 20
 
 // newProgress gives nil where the line would be in the way.
 func newProgress(stderr io.Writer) *progress {
-	width := func() int { return term.Width(stderr) }
+	width := func() int { return term.Redrawn(stderr) }
 	if width() < narrowest {
 		return nil
 	}

@@ -103,7 +103,7 @@ func TestWrongUseOfASubcommandSaysWhatIsRight(t *testing.T) {
 		"report -from none.json -":      "none.json: no such file",
 		"diff a.json":                   "at least two documents, and got 1",
 		"diff none.json other.json":     "none.json: no such file",
-		"check order -step-timeout -3s": "step-timeout -3s: it must be above 0",
+		"check order -step-timeout -3s": "step-timeout -3s: it must be at least 100ms",
 	} {
 		got := evprobe(t.Context(), refusing(missing), nil, strings.Fields(args)...)
 		require.Equal(t, exitUsage, got.code, args)

@@ -59,7 +59,9 @@ func TestTerminalGetsColoursUnlessTheyAreUnwanted(t *testing.T) {
 		require.Equal(t, c.colours, strings.Contains(text, escape+"32mPASS"), "%q", text)
 		require.Contains(t, text, "order")
 	}
-	text, _ := onTerminal(t, 80, nil, "check", "order", "-backend", "mock", "-json")
+	text, _ := onTerminal(t, 80, []string{"TERM=dumb"}, "check", "drift", "-backend", "mock")
+	require.NotContains(t, text, escape, "progress is written over itself, which such a terminal cannot")
+	text, _ = onTerminal(t, 80, nil, "check", "order", "-backend", "mock", "-json")
 	require.NotContains(t, text, escape, "a document has no colours, wherever it goes")
 }
 

@@ -15,20 +15,29 @@ func TestCodeInReadmeBuilds(t *testing.T) {
 	top := root(t)
 	module := goMod(t, top).Module.Path
 	blocks := regexp.MustCompile("(?ms)^```go\n(.*?)^```").FindAllStringSubmatch(read(t, top, "README.md"), -1)
-	results := []string{"span", "took"} // what each block ends with
-	require.Len(t, blocks, len(results))
+	require.Len(t, blocks, 3)
+	buildProgram(t, top, blocks[0][1]) // a whole program
+	blocks = blocks[1:]
+	results := []string{"dev", "took"} // what each block ends with
 
 	var code strings.Builder
 	code.WriteString("package main\n")
-	for _, name := range []string{"context", "go.uber.org/zap", module + "/events/cuda", module + "/events/mock", module + "/profiler"} {
+	for _, name := range []string{module + "/events/cuda", module + "/events/mock"} {
 		fmt.Fprintf(&code, "import %q\n", name)
 	}
 	for i, block := range blocks {
-		fmt.Fprintf(&code, "func block%d(ctx context.Context, log *zap.Logger, sink profiler.Sink, handle uintptr, enqueue func(uintptr)) error {\n%s\n_ = %s\nreturn err\n}\n",
-			i, block[1], results[i])
+		fmt.Fprintf(&code, "func block%d() error {\n%s\n_ = %s\nreturn err\n}\n", i, block[1], results[i])
 	}
 	code.WriteString("func main() { _ = mock.NewDevice; _ = cuda.Open }\n")
 	buildProgram(t, top, code.String())
+}
+
+// The program to begin with builds, runs and prints its table.
+func TestProgramInBenchPageRuns(t *testing.T) {
+	top := root(t)
+	blocks := regexp.MustCompile("(?ms)^```go\n(package main\n.*?)^```").FindAllStringSubmatch(read(t, top, "docs/bench.md"), -1)
+	require.Len(t, blocks, 1)
+	require.Contains(t, command(t, top, buildProgram(t, top, blocks[0][1])), "memory")
 }
 
 // So is what the page about sinks shows.
@@ -38,12 +47,13 @@ func TestCodeInSinksPageBuilds(t *testing.T) {
 	blocks := regexp.MustCompile("(?ms)^```go\n(.*?)^```").FindAllStringSubmatch(read(t, top, "docs/sinks.md"), -1)
 	params := []string{
 		"dev *mock.Device, stream mock.Stream, enqueue func(context.Context) error",
+		"dev *mock.Device",
 		"ctx context.Context, prof *profiler.Profiler[mock.Stream], metrics, log profiler.Sink",
 	}
 	require.Len(t, blocks, len(params))
 	var code strings.Builder
 	code.WriteString("package main\n")
-	for _, name := range []string{"context", "net/http", "time", module + "/events/mock", module + "/profiler", module + "/profiler/gpupprof", module + "/profiler/timeline"} {
+	for _, name := range []string{"context", "errors", "net/http", "os", "time", module + "/events/mock", module + "/profiler", module + "/profiler/gpupprof", module + "/profiler/timeline"} {
 		fmt.Fprintf(&code, "import %q\n", name)
 	}
 	for i, block := range blocks {

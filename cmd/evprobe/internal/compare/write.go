@@ -102,7 +102,7 @@ func change(a, b *float64) string {
 	if a == nil || b == nil || *a == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%+.1f %%", (*b-*a) / *a * 100)
+	return strings.Replace(fmt.Sprintf("%+.1f %%", (*b-*a) / *a * 100), "-0.0 ", "+0.0 ", 1)
 }
 
 func percent(v *float64) string {

@@ -22,7 +22,7 @@ func Write(r *bench.Report, w io.Writer) error {
 			fmt.Fprintf(t, "%s\t\t\t\t  %s\n", row.Status, why(row))
 			continue
 		}
-		p95 := ""
+		p95 := "-" // too few samples to know it
 		if row.Latency.P95 != nil {
 			p95 = span(*row.Latency.P95)
 		}

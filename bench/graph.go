@@ -33,14 +33,14 @@ type graphReplay[E any, S comparable] struct {
 
 // capture implements staged: n iterations, each behind its fill and between its events.
 // After an error nothing is being captured any more.
-func (d *DeviceEvents[E, S]) capture(n int, call func(i int) error) (r replay, err error) {
+func (d *DeviceEvents[E, S]) capture(n int, call func(i int) error) (replay, error) {
 	// Work that escapes a capture does so each time; a host that was held up looks like it once.
 	for range 3 {
 		g, busy, err := d.captureOnce(n, call)
 		if err != nil {
 			return nil, err
 		}
-		if busy <= max(5*d.cal.Sync, captureNoise) {
+		if busy <= d.idleWait(captureNoise) {
 			return g, nil
 		}
 		// A driver may have something to do for a new graph, which is no work that escaped: it

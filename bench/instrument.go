@@ -179,7 +179,15 @@ func (d *DeviceEvents[E, S]) look(span time.Duration) (Answer, error) {
 		return Unknown, nil
 	}
 	busy, err := d.busy()
-	return answer(err == nil && busy > max(5*d.cal.Sync, span/50)), err
+	if err != nil {
+		return Unknown, err
+	}
+	return answer(busy > d.idleWait(span/50)), nil
+}
+
+// idleWait is how long a wait for a device with nothing to do may take, and least at any rate.
+func (d *DeviceEvents[E, S]) idleWait(least time.Duration) time.Duration {
+	return max(5*d.cal.Sync, least)
 }
 
 // busy is how long the device goes on.

@@ -14,8 +14,9 @@ import (
 // All blocks the goroutine until the device has reached every fence, or ctx is done.
 // It waits for all of them also after one has failed, because what they stand for
 // may only be used again once none is in progress; the error joins those of all
-// that failed, and of all that had no result when ctx was done. The fences may be of different sources and devices, and none at all
-// is nil. Each is waited for as Fence.Wait does it.
+// that failed, and of all that had no result when ctx was done. The fences may be of
+// different sources and devices, and none at all is nil. Each is waited for as Fence.Wait
+// does it.
 func All(ctx context.Context, fences ...*Fence) error {
 	var failed []error
 	for i, f := range fences {
